@@ -51,7 +51,7 @@ pub(crate) fn serve_at(dir: &Path, listen: SocketAddr) -> anyhow::Result<BenchSe
 }
 
 /// Returns the path of the `berth` binary next to the benchmark, built with the same profile.
-fn berth_program() -> anyhow::Result<PathBuf> {
+pub(crate) fn berth_program() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("berth");
     ensure!(
         program.is_file(),

@@ -1,5 +1,4 @@
-//! Creates deployments in an environment, waits for them and measures how long they take. Their pipeline has no
-//! repository.
+//! Creates deployments in an environment, waits for them and measures how long they take.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,6 +15,7 @@ const ENVIRONMENT: &str = "qa";
 /// A pipeline with one environment. Its script steps run in sequence.
 pub(crate) struct BenchPipeline {
     sessions: String,
+    commit: String,
 }
 
 pub(crate) struct StartedDeployment {
@@ -35,13 +35,19 @@ impl BenchPipeline {
             "name": slug, "steps": steps, "ephemeral_environments": { ENVIRONMENT: {} },
         }});
         api.post(PIPELINES, &json!({ "slug": slug, "definition": definition.to_string() })).await?;
-        Ok(Self { sessions: format!("{PIPELINES}/{slug}/ephemeral-environments/{ENVIRONMENT}/sessions") })
+        Ok(Self::of_commit(slug, "9fceb02"))
+    }
+
+    /// An existing pipeline, of which this commit is deployed.
+    pub(crate) fn of_commit(slug: &str, commit: &str) -> Self {
+        let sessions = format!("{PIPELINES}/{slug}/ephemeral-environments/{ENVIRONMENT}/sessions");
+        Self { sessions, commit: commit.to_owned() }
     }
 
     /// Claims the environment with a commit, which starts a deployment.
     pub(crate) async fn deploy(&self, api: &mut JsonApiClient) -> anyhow::Result<StartedDeployment> {
         let sent = SystemTime::now();
-        let session = api.post(&self.sessions, &json!({ "commitId": "9fceb02" })).await?;
+        let session = api.post(&self.sessions, &json!({ "commitId": self.commit })).await?;
         Ok(StartedDeployment {
             sent,
             id: text_member(&session, "deploymentId")?,

@@ -1,7 +1,10 @@
 //! Benchmarks. Each one creates its own data and server, uses only loopback, and prints a report in Markdown.
 
+mod all;
 mod analysis;
 mod bench_server;
+mod containers;
+mod dashboard;
 mod data;
 mod deploy;
 mod events;
@@ -15,6 +18,7 @@ mod options;
 mod process;
 mod report;
 mod site;
+mod sources;
 mod steps;
 
 use std::process::ExitCode;
@@ -28,13 +32,17 @@ struct Benchmark {
 }
 
 const BENCHMARKS: &[Benchmark] = &[
+    Benchmark { name: "all", usage: all::USAGE, run: all::run },
     Benchmark { name: "lists", usage: options::USAGE, run: |args| lists::run(&ListOptions::parse(args)?) },
     Benchmark { name: "events", usage: events::USAGE, run: events::run },
     Benchmark { name: "locks", usage: locks::USAGE, run: locks::run },
     Benchmark { name: "many", usage: many::USAGE, run: many::run },
     Benchmark { name: "steps", usage: steps::USAGE, run: steps::run },
+    Benchmark { name: "sources", usage: sources::USAGE, run: sources::run },
+    Benchmark { name: "containers", usage: containers::USAGE, run: containers::run },
     Benchmark { name: "logs", usage: logs::USAGE, run: logs::run },
     Benchmark { name: "idle", usage: idle::USAGE, run: idle::run },
+    Benchmark { name: "dashboard", usage: dashboard::USAGE, run: dashboard::run },
     Benchmark { name: "analysis", usage: analysis::USAGE, run: analysis::run },
 ];
 

@@ -36,9 +36,18 @@ install -d -m 0700 -o 10001 -g 10001 data
 # Perl, and the git commands that are written in it.
 rm -rf usr/bin/perl* usr/lib/*-linux-gnu/perl* usr/lib/*-linux-gnu/libperl.so* usr/share/perl usr/share/perl5
 grep -rIl '^#!/usr/bin/perl' usr/bin usr/lib/git-core | xargs -r rm -f
-# Servers and tools of git that Berth does not run.
+# Servers and tools of git that Berth does not run, transfers over WebDAV, and a second copy of git.
 rm -rf usr/bin/git-shell usr/bin/scalar usr/share/gitweb usr/lib/git-core/git-shell usr/lib/git-core/scalar \
-  usr/lib/git-core/git-daemon usr/lib/git-core/git-http-backend usr/lib/git-core/git-imap-send
+  usr/lib/git-core/git-daemon usr/lib/git-core/git-http-backend usr/lib/git-core/git-imap-send \
+  usr/lib/git-core/git-http-push usr/lib/git-core/git-http-fetch
+ln -sf ../../bin/git usr/lib/git-core/git
+# Certificates that are also in the list made above, and commands that neither Berth nor usual steps run.
+rm -rf usr/share/ca-certificates usr/bin/openssl usr/bin/dir usr/bin/vdir usr/bin/ptx usr/bin/csplit
+# Libraries that no program here is linked to.
+for library in libssl.so.3 engines-3 libmvec.so.1 'libbrotlienc.so.*' 'libexpatw.so.*' 'libgdbm*.so.*' libnsl.so.1 \
+  libc_malloc_debug.so.0 libthread_db.so.1; do
+  rm -rf usr/lib/*-linux-gnu/$library
+done
 # Character sets, except those of Europe.
 find usr/lib/*-linux-gnu/gconv -name '*.so' ! -name 'ISO8859-*' ! -name 'UTF-*' ! -name 'CP125*' ! -name 'UNICODE*' -delete
 rm -f usr/lib/*-linux-gnu/gconv/gconv-modules.cache usr/lib/*-linux-gnu/libdb-5.3.so

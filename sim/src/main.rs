@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use berth_sim::agents::{self, AgentTally};
 use berth_sim::drill::{self, DrillTally};
 use berth_sim::{locks, runs};
 
 const USAGE: &str = "\
 usage: berth-sim locks     --seed N [--runs N] [--trace]   clients, runners and servers that fail
        berth-sim sequences --seed N [--runs N] [--trace]   random command sequences
+       berth-sim agents    --seed N [--runs N]             agents that crash while they hold environments
        berth-sim runs      --seed N [--runs N] [--trace]   runs with random plans, outcomes, commands and crashes
 ";
 
@@ -23,6 +25,9 @@ fn main() -> ExitCode {
         Some((what, rest)) if what == "locks" => parse_options(rest).and_then(|options| run_drill(&options)),
         Some((what, rest)) if what == "sequences" => {
             parse_options(rest).and_then(|options| run_sequences(&options))
+        }
+        Some((what, rest)) if what == "agents" => {
+            parse_options(rest).and_then(|options| run_agents(&options))
         }
         Some((what, rest)) if what == "runs" => parse_options(rest).and_then(|options| run_runs(&options)),
         _ => Err(USAGE.to_owned()),
@@ -79,6 +84,14 @@ fn run_sequences(options: &SimOptions) -> Result<String, String> {
         })?;
     }
     Ok(format!("{} sequences from seed {}: no promise was broken", options.runs, options.seed))
+}
+
+fn run_agents(options: &SimOptions) -> Result<String, String> {
+    let mut total = AgentTally::default();
+    for seed in options.seed..options.seed + options.runs {
+        total += agents::run(seed)?;
+    }
+    Ok(format!("{} runs from seed {}: {total}", options.runs, options.seed))
 }
 
 fn run_runs(options: &SimOptions) -> Result<String, String> {

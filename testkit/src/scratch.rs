@@ -1,6 +1,7 @@
 //! A database for one test.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use postgres::{Client, NoTls};
 
@@ -94,7 +95,9 @@ impl Drop for ScratchDatabase {
 
 fn create_database(maintenance: &str, template: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let name = format!("t_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    // The time distinguishes this process from an earlier one with the same id, whose databases may still exist.
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let name = format!("t_{}_{}_{since}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     run_statements(maintenance, &[format!("CREATE DATABASE {name} TEMPLATE {template} ENCODING 'UTF8'")]);
     name
 }

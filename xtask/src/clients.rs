@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::demo_server::DemoServer;
-use crate::tool::{TaskResult, cargo, root, run};
+use crate::tool::{TaskResult, cargo, empty_dir, root, run, run_silently};
 use crate::{npm, python};
 
 /// npm packages and their versions. This is the latest openapi-ts that runs on Node 20.
@@ -61,23 +61,6 @@ fn own_dir() -> Result<PathBuf, String> {
     let dir = own.with_file_name("clients");
     std::fs::create_dir_all(&dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
     Ok(dir)
-}
-
-/// Empties the directory and returns it.
-fn empty_dir(dir: &Path) -> Result<PathBuf, String> {
-    let _ = std::fs::remove_dir_all(dir);
-    std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
-    Ok(dir.to_owned())
-}
-
-/// Runs a program and shows its output only if it fails.
-fn run_silently(command: &mut Command) -> TaskResult {
-    let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = [output.stdout, output.stderr].concat();
-    Err(format!("{}\n{command:?} failed: {}", String::from_utf8_lossy(&said).trim_end(), output.status))
 }
 
 fn build_typescript(npm: &Path, dir: &Path) -> Result<Command, String> {

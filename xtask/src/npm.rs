@@ -1,5 +1,5 @@
-//! npm packages that tests use: emulators of forges, model providers and identity providers, API descriptions, and a
-//! runner of GitLab jobs.
+//! npm packages that tests use: emulators of forges, model providers and identity providers, API descriptions, a
+//! runner of GitLab jobs, and the inspector of the Model Context Protocol.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +18,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("oauth2-mock-server", "8.2.3"),
     // From 4.74.0 on, it needs Node 22.
     ("gitlab-ci-local", "4.70.1"),
+    ("@modelcontextprotocol/inspector-cli", "0.22.0"),
 ];
 
 /// Returns the packages' directory if all of them are installed.

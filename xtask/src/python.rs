@@ -8,7 +8,8 @@ use crate::tool::{self, TaskResult, output, run};
 /// Environment variable that tells the tests the Python interpreter with the packages.
 pub(crate) const VARIABLE: &str = "BERTH_TEST_PYTHON";
 /// Packages that tests use: an independent implementation verifies ID tokens, act runs GitHub Actions, helm-sdkpy renders
-/// the Helm chart, kubernetes-validate checks manifests, and podman-compose starts the compose file.
+/// the Helm chart, kubernetes-validate checks manifests, podman-compose starts the compose file, moto is an S3 service,
+/// mcp is a client of the Model Context Protocol, and aiosmtpd is an SMTP server.
 const TEST_PACKAGES: &[(&str, &str)] = &[
     ("pyjwt", "2.15.1"),
     ("cryptography", "50.0.2"),
@@ -16,6 +17,9 @@ const TEST_PACKAGES: &[(&str, &str)] = &[
     ("helm-sdkpy", "0.1.32"),
     ("kubernetes-validate", "1.37.0"),
     ("podman-compose", "1.6.0"),
+    ("moto[server]", "5.2.5"),
+    ("mcp", "2.3.0"),
+    ("aiosmtpd", "1.4.6"),
 ];
 
 /// Returns the interpreter with the packages of the tests if they are installed.
@@ -64,6 +68,8 @@ pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> TaskResult {
 
 /// Returns whether the package is installed: pip creates a directory with its name and version.
 fn has_package(venv: &Path, name: &str, version: &str) -> bool {
+    // Without the extras, such as `[server]`.
+    let name = name.split('[').next().unwrap_or(name);
     let wanted = format!("{}-{version}.dist-info", name.replace('-', "_"));
     let pythons = std::fs::read_dir(venv.join("lib")).into_iter().flatten().flatten();
     pythons.map(|python| python.path().join("site-packages").join(&wanted)).any(|found| found.is_dir())

@@ -1,6 +1,6 @@
 //! Functions that run other programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The result of a task. The error is a message for the user.
@@ -33,6 +33,23 @@ pub(crate) fn run(command: &mut Command) -> TaskResult {
         Ok(status) => Err(format!("`{shown}` failed: {status}")),
         Err(error) => Err(format!("cannot run `{shown}`: {error}")),
     }
+}
+
+/// Empties the directory and returns it.
+pub(crate) fn empty_dir(dir: &Path) -> Result<PathBuf, String> {
+    let _ = std::fs::remove_dir_all(dir);
+    std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
+    Ok(dir.to_owned())
+}
+
+/// Runs a program and shows its output only if it fails.
+pub(crate) fn run_silently(command: &mut Command) -> TaskResult {
+    let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    Err(format!("{}\n{command:?} failed: {}", String::from_utf8_lossy(&said).trim_end(), output.status))
 }
 
 /// Returns the output of a command, or `None` if it cannot be run or fails.

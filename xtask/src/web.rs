@@ -23,7 +23,7 @@ const SOURCES: &[&str] = &[
 ];
 const BUILT: &str = "web/dist/index.html";
 /// npm writes this file at the end of a complete install.
-const INSTALLED: &str = "web/node_modules/.package-lock.json";
+const INSTALLED: &str = "node_modules/.package-lock.json";
 pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
 /// Scripts of `package.json` that need only the sources and the output of the script `generate`.
 const CHECKS: &[&str] = &["lint", "types", "bundle", "test"];
@@ -105,20 +105,28 @@ fn parse_version(version: &str) -> Option<(u32, u32)> {
 
 /// Installs the dashboard's packages, unless they are up to date.
 pub(crate) fn install() -> TaskResult {
-    let root = root();
-    let (installed, wanted) =
-        (changed_at(&root.join(INSTALLED)), changed_at(&root.join("web/package-lock.json")));
+    install_packages("web")
+}
+
+/// Installs the packages of the npm project in a directory of the repository, unless they are up to date.
+pub(crate) fn install_packages(project: &str) -> TaskResult {
+    let dir = root().join(project);
+    let (installed, wanted) = (changed_at(&dir.join(INSTALLED)), changed_at(&dir.join("package-lock.json")));
     if installed.is_some() && installed >= wanted {
         return Ok(());
     }
     // Do not use `npm ci`: it rejects a lock file that lacks the packages of other platforms, and not every mirror has
     // those.
-    run_npm(&["install", "--no-save", "--no-progress"])
+    run_npm_in(&dir, &["install", "--no-save", "--no-progress"])
 }
 
 fn run_npm(args: &[&str]) -> TaskResult {
+    run_npm_in(&root().join("web"), args)
+}
+
+fn run_npm_in(dir: &Path, args: &[&str]) -> TaskResult {
     // Print to stderr, because the demo promises a single JSON object on stdout.
-    tool::run(command("npm").args(args).stdout(Stdio::from(std::io::stderr())))
+    tool::run(command("npm").current_dir(dir).args(args).stdout(Stdio::from(std::io::stderr())))
 }
 
 fn command(program: impl AsRef<OsStr>) -> Command {

@@ -13,6 +13,7 @@ use berth_testkit::postgres::{Client, NoTls};
 use berth_testkit::{PostgresServer as Postgres, postgres_binaries};
 
 use super::berth::BerthService;
+use super::etcd::{self, EtcdService};
 use super::replay::{StreamRecording, replay};
 use super::{LockOptions, LockRound, run_round};
 use crate::report::{describe_machine, format_millis, format_rate, median};
@@ -22,6 +23,8 @@ const PART_MIN: f64 = 0.6;
 
 struct ReplayComparison {
     berth: LockRound,
+    /// Pairs per second of etcd. `None` if it is not installed.
+    etcd: Option<f64>,
     /// Number of claim-and-release pairs in the recorded round.
     recorded: usize,
     /// How long the replay of the recorded statements takes.
@@ -46,12 +49,23 @@ pub(super) fn run(options: &LockOptions, dir: &Path) -> anyhow::Result<()> {
         Postgres::start_in(&bin, &options.dir).map_err(|why| anyhow::anyhow!("PostgreSQL: {why}"))?;
     let clients = options.clients.first().copied().unwrap_or(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let etcd = match etcd::is_installed() {
+        true => Some(runtime.block_on(EtcdService::start(&dir.join("etcd"), clients))?),
+        false => None,
+    };
     let mut measured = Vec::new();
     for number in 0..options.rounds {
         eprintln!("round {} of {}", number + 1, options.rounds);
         let place = dir.join(format!("round-{number}"));
         std::fs::create_dir(&place)?;
-        measured.push(runtime.block_on(measure_round(options, clients, &place, &database, number))?);
+        measured.push(runtime.block_on(measure_round(
+            options,
+            clients,
+            &place,
+            &database,
+            etcd.as_ref(),
+            number,
+        ))?);
     }
     print!("{}", render(clients, options, &measured));
     let part = median(measured.iter().map(ReplayComparison::rate_ratio));
@@ -67,6 +81,7 @@ async fn measure_round(
     clients: usize,
     dir: &Path,
     database: &Postgres,
+    etcd: Option<&EtcdService>,
     number: usize,
 ) -> anyhow::Result<ReplayComparison> {
     let (original, copy) = (format!("bench_{number:03}_a"), format!("bench_{number:03}_b"));
@@ -80,6 +95,10 @@ async fn measure_round(
     run_round(&direct, clients, options.length / 4).await?;
     let berth = run_round(&direct, clients, options.length).await?;
     drop(direct);
+    let etcd = match etcd {
+        Some(etcd) => Some(run_round(etcd, clients, options.length).await?.per_second()),
+        None => None,
+    };
     wait_until_unused(database, &original)?;
 
     execute_sql(database, &format!("CREATE DATABASE {copy} TEMPLATE {original}"))?;
@@ -97,6 +116,7 @@ async fn measure_round(
     let statement_bytes = streams.iter().map(Vec::len).sum();
     Ok(ReplayComparison {
         berth,
+        etcd,
         recorded: pairs,
         replay_time: alone,
         connections: streams.len(),
@@ -140,16 +160,18 @@ fn render(clients: usize, options: &LockOptions, measured: &[ReplayComparison]) 
     );
     let _ = writeln!(
         out,
-        "| round | Berth pairs/s | p50 ms | p99 ms | alone pairs/s | part | connections | bytes/pair |"
+        "| round | Berth pairs/s | p50 ms | p99 ms | etcd pairs/s | times etcd | alone pairs/s | part | connections | bytes/pair |"
     );
-    let _ = writeln!(out, "|--:|--:|--:|--:|--:|--:|--:|--:|");
+    let _ = writeln!(out, "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     for (number, it) in (1..).zip(measured) {
         let _ = writeln!(
             out,
-            "| {number} | {} | {} | {} | {} | {:.2} | {} | {} |",
+            "| {number} | {} | {} | {} | {} | {} | {} | {:.2} | {} | {} |",
             format_rate(it.berth.per_second()),
             format_millis(&it.berth.latencies, 50),
             format_millis(&it.berth.latencies, 99),
+            it.etcd.map_or_else(|| "–".to_owned(), format_rate),
+            it.etcd.map_or_else(|| "–".to_owned(), |etcd| format!("{:.2}", it.berth.per_second() / etcd)),
             format_rate(it.replay_per_second()),
             it.rate_ratio(),
             it.connections,

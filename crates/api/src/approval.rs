@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ReplayableBody;
+use crate::commit::WireCommit;
 use crate::event::WireActor;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -21,6 +22,11 @@ pub struct WireApproval {
     /// Instructions for approvers.
     pub message: Option<String>,
     pub commit_id: Option<String>,
+    /// The commit to approve; null for pipelines without a repository.
+    pub commit: Option<WireCommit>,
+    /// URL of the forge's comparison with the commit that is deployed in the stage, or was until the approval ended;
+    /// null if there is none, it is the same commit, or the forge is unknown.
+    pub compare_url: Option<String>,
     /// Digest of what is approved: commit, definition, build artifacts, inputs and stage.
     pub digest: String,
     pub rule: ApprovalRule,

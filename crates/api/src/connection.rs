@@ -25,9 +25,11 @@ pub struct RepositoryConnection {
     /// The URL that the forge sends deliveries to.
     #[schema(example = "https://berth.acme.test/hooks/github/hook_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub hook_url: String,
+    /// The GitHub App through which the repository is connected. Null if it has a webhook of its own.
+    pub app: Option<ConnectionApp>,
     /// Id of the service account that claims environments for pull requests.
     pub account_id: String,
-    /// Whether Berth created the webhook on the forge.
+    /// Whether Berth created the webhook on the forge, or a GitHub App delivers.
     pub is_managed: bool,
     /// Whether a delivery with a valid signature has arrived.
     pub is_verified: bool,
@@ -47,6 +49,18 @@ pub struct RepositoryConnection {
 }
 
 impl ReplayableBody for RepositoryConnection {}
+
+/// The GitHub App of a connection.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectionApp {
+    #[schema(example = "app_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    #[schema(example = "Berth acme 4t7w9y")]
+    pub name: String,
+    /// Page on the forge where the app is installed, or its repositories are chosen.
+    pub install_url: String,
+}
 
 /// A connection with the secret of its webhook, which is returned only when the secret is created.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ReplayableBody;
+use crate::commit::WireCommit;
 use crate::event::WireActor;
 use crate::pull_request::PullRequestLink;
 use crate::runner::{Isolation, Network};
@@ -32,6 +33,11 @@ pub struct WireDeployment {
     pub commit_id: String,
     /// Full commit hash that `commitId` resolved to; null until resolved, and for pipelines without a repository.
     pub resolved_commit_id: Option<String>,
+    /// The commit that `commitId` resolved to; null until resolved, and for pipelines without a repository.
+    pub commit: Option<WireCommit>,
+    /// URL of the forge's comparison with the commit that was deployed there before, for a deployment through the
+    /// stages in the last stage; null if there is none, it is the same commit, or the forge is unknown.
+    pub compare_url: Option<String>,
     pub definition_hash: String,
     pub trigger: DeploymentTrigger,
     /// What is rolled back and to which deployment; null unless this is a rollback.
@@ -242,14 +248,17 @@ pub struct StepAttempt {
     pub exit_code: Option<i32>,
     pub cause: Option<String>,
     pub detail: Option<String>,
-    /// How the attempt was isolated from the runner's machine: `bubblewrap`, `landlock`, `process` or `none`.
+    /// How the attempt was isolated from the runner's machine: `container`, `bubblewrap`, `landlock`, `process` or
+    /// `none`.
     #[schema(value_type = Option<Isolation>)]
     pub isolation: Option<String>,
-    /// Network access of its processes: `host` or `none`; null if no process was started.
+    /// Network access of its processes: `host`, `none` or `bridge`; null if no process was started.
     #[schema(value_type = Option<Network>)]
     pub network: Option<String>,
     /// Host paths that the runner's operator exposed to the attempt.
     pub exposed: Vec<String>,
+    /// Container images that the attempt used, with their digests.
+    pub images: Vec<String>,
     pub log_bytes: Option<i64>,
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ReplayableBody;
+use crate::commit::WireCommit;
 use crate::event::WireActor;
 use crate::pull_request::PullRequestLink;
 use crate::session::{EndReason, SessionStatus, Takeover};
@@ -28,6 +29,8 @@ pub struct WireEnvironment {
     pub state: EnvironmentState,
     /// Last commit that was deployed successfully.
     pub deployed_commit_id: Option<String>,
+    /// The commit of `deployedCommitId`; null if nothing was deployed, or the commit was not resolved.
+    pub commit: Option<WireCommit>,
     /// Fencing token. Increases every time the holder changes and never decreases.
     pub fence: i64,
     pub queue_length: usize,
@@ -56,6 +59,27 @@ pub struct EnvironmentConfiguration {
     pub owner: Option<String>,
     /// Default length of a session; null if sessions do not expire.
     pub ttl_seconds: Option<i64>,
+    /// In which order waiting tickets are granted; absent for the order of arrival.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub queue: Option<QueueConfiguration>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueConfiguration {
+    pub order: WireQueueOrder,
+    /// A waiting ticket moves up a class each time it has waited for this long.
+    pub ageing_seconds: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = QueueOrder)]
+pub enum WireQueueOrder {
+    Arrival,
+    /// People, then service accounts, then agents.
+    Class,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -133,6 +157,10 @@ pub struct WireLock {
     /// When the session expires; null if it does not.
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
+    /// When the session ends unless a heartbeat arrives first; absent without a lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub lease_expires_at: Option<String>,
     pub fence: i64,
     /// Announced takeover of the session; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,6 +176,18 @@ pub struct Holder {
     pub id: String,
     #[schema(example = "Ada")]
     pub name: String,
+    /// The person responsible for an agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub owner: Option<HolderOwner>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HolderOwner {
+    pub id: String,
+    #[schema(example = "Ada")]
+    pub name: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -155,6 +195,7 @@ pub struct Holder {
 pub enum HolderKind {
     User,
     Service,
+    Agent,
 }
 
 /// One session in the lock history of an environment.

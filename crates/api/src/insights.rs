@@ -1,10 +1,10 @@
 //! The four DORA metrics.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// DORA metrics: how often, how fast and how safely changes reach the last stage.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeliveryInsights)]
 pub struct DeliveryInsights {
@@ -25,7 +25,7 @@ pub struct DeliveryInsights {
     pub days: Vec<DeliveryDay>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeploymentFrequency)]
 pub struct DeploymentFrequency {
@@ -35,7 +35,7 @@ pub struct DeploymentFrequency {
 }
 
 /// Time from commit to success in the last stage.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeadTime {
     /// Null if no deployment succeeded.
@@ -47,7 +47,7 @@ pub struct LeadTime {
     pub from_creation: usize,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ChangeFailureRate)]
 pub struct ChangeFailureRate {
@@ -61,7 +61,7 @@ pub struct ChangeFailureRate {
 }
 
 /// Time from a failure in the last stage to the next success there.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TimeToRestore)]
 pub struct TimeToRestore {
@@ -73,7 +73,7 @@ pub struct TimeToRestore {
     pub open: usize,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeliveryDay)]
 pub struct DeliveryDay {

@@ -2,17 +2,24 @@
 //!
 //! Wire types are deliberate copies of domain types: a field reaches clients only if it is added here.
 
+pub mod agent;
 pub mod analysis;
 pub mod approval;
+pub mod approval_changes;
+pub mod artifact;
 pub mod auth;
+pub mod chat;
 pub mod cli_login;
+pub mod commit;
 pub mod connection;
+pub mod container;
 pub mod deployed;
 pub mod deployment;
 pub mod environment;
 pub mod event;
 pub mod fix;
 pub mod forge_account;
+pub mod forge_app;
 pub mod grant;
 pub mod identity;
 pub mod insights;
@@ -20,6 +27,7 @@ pub mod invitation;
 pub mod log;
 pub mod login;
 pub mod member;
+pub mod notification;
 pub mod organization;
 pub mod page;
 pub mod pipeline;

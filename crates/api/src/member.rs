@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ReplayableBody;
+use crate::agent::{AgentLimitsPatch, WireAgentLimits};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -16,8 +17,12 @@ pub struct WireMember {
     pub name: String,
     pub kind: UserKind,
     pub role: WireRole,
-    /// For a service account: the user responsible for it.
+    /// For a service account or an agent: the user responsible for it.
     pub owner_id: Option<String>,
+    /// For an agent: what it may do at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub limits: Option<WireAgentLimits>,
     /// Whether the account has a second factor.
     pub has_second_factor: bool,
     #[schema(format = DateTime)]
@@ -47,22 +52,29 @@ pub enum WireRole {
 pub enum UserKind {
     Person,
     Service,
+    /// A service account with limits, for a program that acts on its own.
+    Agent,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct MemberNew {
+    /// Required for a service account. An agent gets an address that receives no mail.
     #[schema(format = Email, max_length = 254, example = "ci@acme.test")]
-    pub email: String,
-    /// Role of the new member; not higher than your own.
-    #[schema(value_type = WireRole)]
-    pub role: String,
-    /// Defaults to the part of the address before the @.
+    pub email: Option<String>,
+    /// Role of the new member; not higher than your own. Required for a service account, `tester` by default for an agent.
+    #[schema(value_type = Option<WireRole>)]
+    pub role: Option<String>,
+    /// Required for an agent. Otherwise it defaults to the part of the address before the @.
     #[schema(max_length = 120)]
     pub name: Option<String>,
-    /// Must be `service`. To add a person, create an invitation.
+    /// `service` or `agent`. To add a person, create an invitation.
     #[schema(value_type = UserKind, required = true)]
     pub kind: Option<String>,
+    /// For an agent: the person responsible for it. Defaults to you.
+    pub owner_id: Option<String>,
+    /// For an agent: what it may do at most.
+    pub limits: Option<AgentLimitsPatch>,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -70,4 +82,6 @@ pub struct MemberNew {
 pub struct MemberPatch {
     #[schema(value_type = Option<WireRole>)]
     pub role: Option<String>,
+    /// Only for an agent.
+    pub limits: Option<AgentLimitsPatch>,
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ReplayableBody;
+use crate::commit::WireCommit;
 use crate::event::{EventKindOrAll, WireActor};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -113,6 +114,8 @@ pub struct PipelineStage {
 pub struct CurrentCommit {
     /// Full commit hash, if known.
     pub commit_id: String,
+    /// The commit; null if it was not resolved.
+    pub commit: Option<WireCommit>,
     pub deployment_id: String,
     /// When it was deployed.
     #[schema(format = DateTime)]
@@ -131,6 +134,8 @@ pub struct FailedDeployment {
     pub number: i64,
     /// Full commit hash if it is known, otherwise the commit as requested.
     pub commit_id: String,
+    /// The commit; null if it was not resolved.
+    pub commit: Option<WireCommit>,
     /// When it failed.
     #[schema(format = DateTime)]
     pub at: String,

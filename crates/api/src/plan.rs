@@ -67,6 +67,8 @@ pub struct PlannedStep {
     pub runs_on: Vec<String>,
     /// Network access: the step's own `network`, or the organization's default.
     pub network: Network,
+    /// Image of the container that the step runs in; null without a container.
+    pub image: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]

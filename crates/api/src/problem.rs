@@ -83,6 +83,10 @@ codes! {
         "The environment is held. `holder`, `since`, `context` and `expiresAt` say by whom, since when, why and until when; `contact`, if present, says whom to ask. Join the queue with `\"queue\": true`, or take over with force-claim.";
     SessionNotActive, 409, "session_not_active", "The session is not active",
         "The session was released, has expired, or was taken over. `sessionStatus` says which, and `overriddenBy` says who took over. Claim the environment again.";
+    AgentLimit, 409, "agent_limit", "A limit of this agent is reached",
+        "`limit` names the limit: `sessions`, `sessionSeconds`, `deploymentsPerHour` or `forceClaim`. `detail` says what to do. An admin can change the limits of an agent.";
+    AgentsStopped, 409, "agents_stopped", "All agents are stopped",
+        "An admin has stopped all agents of the organization. They cannot claim or deploy until an admin resumes them.";
     ApprovalEnded, 409, "approval_ended", "The approval has ended",
         "It was approved or rejected, has expired, or has lapsed because what it was for has changed or no longer waits. `detail` says which, and what to do.";
     AlreadyVoted, 409, "already_voted", "You have already voted",
@@ -206,6 +210,9 @@ pub struct ProblemMembers {
     /// With `session_not_active`, and with `precondition_failed` on an environment: the environment's current fencing
     /// token.
     pub current_fence: Option<i64>,
+    /// With `agent_limit`: the name of the limit.
+    #[schema(nullable = false, example = "sessions")]
+    pub limit: Option<String>,
     /// With `commit_ambiguous`: some of the matching commits.
     #[schema(nullable = false)]
     pub candidates: Option<Vec<String>>,

@@ -116,11 +116,34 @@ pub struct HeartbeatResult {
 #[serde(rename_all = "camelCase")]
 pub struct LogReceipt {
     pub order: AttemptOrder,
+    /// Set if nothing was appended, because this server does not have the log up to the request's offset. The runner
+    /// sends the log again from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resend_from: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactReceipt {
+    pub digest: String,
+}
+
+/// Pins an image of an attempt to a digest for the whole deployment.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PinImageRequest {
+    /// Nonce of the attempt.
+    pub attempt: String,
+    /// The image as the step names it.
+    pub image: String,
+    /// The digest that the runner has resolved.
+    pub digest: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedImage {
+    /// The digest that the attempt must use. An earlier attempt may have pinned another one.
     pub digest: String,
 }
 

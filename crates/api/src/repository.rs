@@ -17,6 +17,8 @@ pub struct WireRepository {
     /// Name of the organization secret used to authenticate.
     pub credential: Option<String>,
     pub poll_seconds: i64,
+    /// Whether the mirror is partial: the content of files is fetched only when it is needed.
+    pub is_partial: bool,
     pub default_branch: Option<String>,
     /// Head commit of the default branch.
     pub head: Option<String>,
@@ -69,6 +71,8 @@ pub struct RepositoryNew {
     pub credential: Option<String>,
     #[schema(minimum = 10, maximum = 86400, default = 60)]
     pub poll_seconds: Option<i64>,
+    /// Whether the mirror is partial: the content of files is fetched only when it is needed. Cannot be changed later.
+    pub is_partial: Option<bool>,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

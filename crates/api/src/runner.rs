@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+pub use crate::container::{ContainerAssignment, ImagePull, ServiceAssignment};
+
 /// Connection from a runner to the server. Calls block and are made from the runner's own threads.
 pub trait RunnerLink: Send + Sync {
     /// Acquires work for at most one step per nonce; waits up to `wait` for some. Repeating the nonces returns the same
@@ -28,6 +30,10 @@ pub trait RunnerLink: Send + Sync {
     /// Reports how the attempt ended; its log must be complete. The next step of the same deployment, if there is one,
     /// is granted to `report.next_nonce` in the same transaction.
     fn report(&self, report: &StepReport) -> Result<ReportReceipt, LinkError>;
+
+    /// Pins an image of the attempt to a digest for the whole deployment. Returns the digest that the attempt must use,
+    /// which another attempt may have pinned before.
+    fn pin_image(&self, attempt: &AttemptRef, image: &str, digest: &str) -> Result<String, LinkError>;
 
     /// Unpacks the pinned commit into an empty directory. This and the following calls may take long; they return soon
     /// after
@@ -71,12 +77,16 @@ pub enum LinkError {
     Unavailable(String),
     /// The server rejected the call; the text is human-readable.
     Refused(String),
+    /// The server has only the first bytes of the log, because another server received the following ones and has not
+    /// passed them on. The runner sends the log again from there.
+    LogGap { length: u64 },
 }
 
 impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LinkError::Unavailable(text) | LinkError::Refused(text) => f.write_str(text),
+            LinkError::LogGap { length } => write!(f, "the server has only {length} bytes of the log"),
         }
     }
 }
@@ -164,6 +174,12 @@ pub struct AttemptAssignment {
     pub needs_artifacts: Vec<String>,
     /// False if the pipeline has no repository; the workspace is then empty.
     pub has_source: bool,
+    /// Attempts with the same key get the same files, so that a runner may copy them from an earlier checkout.
+    #[serde(default)]
+    pub source_key: Option<String>,
+    /// The files and directories to check out; empty for all.
+    #[serde(default)]
+    pub source_paths: Vec<String>,
     pub timeout_s: u64,
     pub network: Network,
     /// Time since the grant. A repeated response does not restart the step's timeout.
@@ -172,6 +188,18 @@ pub struct AttemptAssignment {
     /// Fence of the environment that is deployed to; absent for stages.
     #[serde(default)]
     pub holder: Option<HolderFence>,
+    /// The container that the step runs in; absent for a step that runs on the runner's machine itself.
+    #[serde(default)]
+    pub container: Option<ContainerAssignment>,
+    /// `USER:PASSWORD` for the registry of the step's image, or of the image that it builds.
+    #[serde(default)]
+    pub registry_credential: Option<SecretText>,
+    /// Credentials of the cluster that a `kubernetes_apply` changes; absent if the runner lends its own.
+    #[serde(default)]
+    pub kubeconfig: Option<SecretText>,
+    /// Whether the commit comes from a fork. Image builds of such commits share no layers with others.
+    #[serde(default)]
+    pub is_untrusted: bool,
 }
 
 /// Fencing token of an environment. A runner that has executed work under a later fence rejects work under an earlier
@@ -298,6 +326,8 @@ pub enum Isolation {
     Landlock,
     /// PID namespace and private `/proc`.
     Bubblewrap,
+    /// A container, or a build by the container engine.
+    Container,
 }
 
 /// Network access of a step.
@@ -308,6 +338,8 @@ pub enum Network {
     Host,
     /// Loopback only.
     None,
+    /// The network of a container, which reaches other networks through the runner's machine.
+    Bridge,
 }
 
 impl StepRunOutcome {

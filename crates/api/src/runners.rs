@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::runner::Isolation;
 use crate::{Data, ReplayableBody};
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Runner)]
 pub struct WireRunner {
@@ -48,7 +48,7 @@ pub struct WireRunner {
     pub deleted_at: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunnerState {
     /// Its registration token has not been used yet.
@@ -61,7 +61,7 @@ pub enum RunnerState {
     Lost,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunnerStep {
     pub deployment_id: String,
@@ -74,7 +74,7 @@ pub struct RunnerStep {
 
 impl ReplayableBody for WireRunner {}
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunnerCreated {
     #[serde(flatten)]
@@ -92,7 +92,7 @@ impl ReplayableBody for RunnerCreated {
     }
 }
 
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RunnerNew {
     /// Defaults to the name that the runner chooses when it registers.

@@ -42,6 +42,15 @@ pub struct WireSession {
     pub extended_at: Option<String>,
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
+    /// The lease in seconds; absent if the session needs no heartbeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 15, maximum = 600)]
+    pub lease_seconds: Option<i64>,
+    /// When the session ends unless a heartbeat arrives first; absent without a lease. An `ETag` does not cover it, so
+    /// heartbeats do not end long polls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub lease_expires_at: Option<String>,
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     pub end_reason: Option<EndReason>,
@@ -112,6 +121,10 @@ pub enum EndReason {
     Expired,
     /// Nothing was deployed for the idle time set in the definition.
     Idle,
+    /// No heartbeat arrived within the lease.
+    Lease,
+    /// An admin stopped all agents.
+    AgentsStopped,
     /// The server's database was restored from a backup.
     Restored,
 }
@@ -261,6 +274,10 @@ pub struct SessionNew {
     /// Time until the session expires. Defaults to the `ttl` in the definition.
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
+    /// End the session if no heartbeat arrives for this long. The lease begins when the session does, for a queued claim
+    /// when its ticket is granted. By default, the session needs no heartbeats; an agent's lease is 60 seconds by default.
+    #[schema(minimum = 15, maximum = 600)]
+    pub lease_seconds: Option<i64>,
     pub deploy: Option<bool>,
     /// If the environment is held, join its queue instead of failing. Defaults to false.
     pub queue: Option<bool>,
@@ -286,6 +303,9 @@ pub struct AnySessionNew {
     pub contact: Option<String>,
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
+    /// End the session if no heartbeat arrives for this long.
+    #[schema(minimum = 15, maximum = 600)]
+    pub lease_seconds: Option<i64>,
     pub deploy: Option<bool>,
     /// If all environments are held, join all their queues and get the first that becomes free. Defaults to false.
     pub queue: Option<bool>,
@@ -307,6 +327,9 @@ pub struct ForceClaim {
     pub reason: Option<String>,
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
+    /// End the session if no heartbeat arrives for this long.
+    #[schema(minimum = 15, maximum = 600)]
+    pub lease_seconds: Option<i64>,
     pub deploy: Option<bool>,
     pub mode: Option<ForceMode>,
     /// With `grace`: how long the holder keeps the environment. Defaults to 5 minutes.

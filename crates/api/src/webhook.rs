@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::event::{EventKind, EventKindOrAll};
 use crate::{Data, ReplayableBody};
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Webhook)]
 pub struct WireWebhook {
@@ -45,7 +45,7 @@ pub struct WireWebhook {
 
 impl ReplayableBody for WireWebhook {}
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookDeactivated {
     #[schema(format = DateTime)]
@@ -64,7 +64,7 @@ pub enum WebhookFormat {
 }
 
 /// A webhook with its signing secret, which is returned only when the secret is created.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookWithSecret {
     #[serde(flatten)]
@@ -81,7 +81,7 @@ impl ReplayableBody for WebhookWithSecret {
     }
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct WebhookNew {
     #[schema(
@@ -102,7 +102,7 @@ pub struct WebhookNew {
     pub is_active: Option<bool>,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct WebhookPatch {
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
@@ -117,7 +117,7 @@ pub struct WebhookPatch {
 }
 
 /// Result of a test message.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookPing {
     /// Whether the receiver responded with a 2xx status.
@@ -133,7 +133,7 @@ pub struct WebhookPing {
 
 impl ReplayableBody for WebhookPing {}
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Delivery)]
 pub struct WireDelivery {
@@ -159,7 +159,7 @@ pub struct WireDelivery {
 
 impl ReplayableBody for WireDelivery {}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
     Pending,
@@ -168,7 +168,7 @@ pub enum DeliveryStatus {
     Failed,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryAttempt {
     pub number: i64,

@@ -1,6 +1,10 @@
 //! Server settings: defaults < file < `BERTH_…` environment variables < flags.
 
 mod auth;
+mod kubernetes;
+mod smtp;
+mod storage;
+mod variables;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -8,11 +12,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use berth_core::runner::RunnerTimeouts;
+use berth_runner::ContainerEngineOptions;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::limits::{KEEP_ALIVE_S_DEFAULT, KEEP_ALIVE_S_MAX, KEEP_ALIVE_S_MIN, STREAMS_PER_TOKEN_MAX};
 use serde::Deserialize;
 
 pub(crate) use auth::AuthSettings;
+pub(crate) use kubernetes::KubernetesSettings;
+pub(crate) use smtp::SmtpSettings;
+pub(crate) use storage::ObjectStorageSettings;
+use variables::VARIABLES;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -39,6 +48,8 @@ pub(crate) struct ServerSettings {
     pub(crate) metrics: MetricsSettings,
     pub(crate) tls: TlsSettings,
     pub(crate) retention: RetentionSettings,
+    pub(crate) smtp: SmtpSettings,
+    pub(crate) storage: ObjectStorageSettings,
     pub(crate) log: LogSettings,
 }
 
@@ -134,12 +145,48 @@ pub(crate) struct RunnerSettings {
     pub(crate) user: Option<String>,
     /// Work directory of steps and builds [default: in the data directory].
     pub(crate) work_dir: Option<PathBuf>,
+    pub(crate) containers: ContainerSettings,
+    pub(crate) kubernetes: KubernetesSettings,
     /// Memory limit of a step; the kernel kills a step that exceeds it.
     pub(crate) step_memory_bytes_max: Option<u64>,
     /// A runner without heartbeats for this long is lost; the default is longer on PostgreSQL.
     pub(crate) lost_ms: Option<u64>,
     /// Time between SIGTERM and SIGKILL when a step is stopped, on every runner.
     pub(crate) stop_grace_ms: u64,
+}
+
+/// Found in PATH.
+pub(crate) const BUILDAH: &str = "buildah";
+
+/// The container engine of the embedded runner.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ContainerSettings {
+    /// Socket of Podman or Docker. Without it, the runner executes no container steps.
+    pub(crate) socket: Option<PathBuf>,
+    /// Whether container steps may use the network of the machine.
+    pub(crate) host_network: bool,
+    /// The program that builds images.
+    pub(crate) buildah: PathBuf,
+}
+
+impl Default for ContainerSettings {
+    fn default() -> Self {
+        Self { socket: None, host_network: false, buildah: PathBuf::from(BUILDAH) }
+    }
+}
+
+impl ContainerSettings {
+    pub(crate) fn options(&self) -> Option<ContainerEngineOptions> {
+        let socket = self.socket.clone().filter(|socket| !socket.as_os_str().is_empty())?;
+        let buildah = self.buildah.clone();
+        Some(ContainerEngineOptions { socket, allows_host_network: self.host_network, buildah })
+    }
+
+    /// The labels of a runner with this engine.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        self.options().map(|it| it.labels()).unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -169,6 +216,8 @@ impl Default for RunnerSettings {
             expose: Vec::new(),
             user: None,
             work_dir: None,
+            containers: ContainerSettings::default(),
+            kubernetes: KubernetesSettings::default(),
             step_memory_bytes_max: None,
             lost_ms: None,
             stop_grace_ms: ms(stop_grace),
@@ -218,47 +267,12 @@ impl Default for ServerSettings {
             metrics: MetricsSettings::default(),
             tls: TlsSettings::default(),
             retention: RetentionSettings::default(),
+            smtp: SmtpSettings::default(),
+            storage: ObjectStorageSettings::default(),
             log: LogSettings::default(),
         }
     }
 }
-
-/// All environment variables that are read.
-const VARIABLES: &[&str] = &[
-    "BERTH_DATA_DIR",
-    "BERTH_LISTEN",
-    "BERTH_DATABASE",
-    "BERTH_LOCAL",
-    "BERTH_PUBLIC_URL",
-    "BERTH_TRUSTED_PROXIES",
-    "BERTH_HTTP__KEEP_ALIVE_SECONDS",
-    "BERTH_RATE_LIMIT",
-    "BERTH_PASSWORDS__MEMORY_KIB",
-    "BERTH_PASSWORDS__PASSES",
-    "BERTH_STREAMS_PER_TOKEN_MAX",
-    "BERTH_ROOT_KEY_FILE",
-    "BERTH_RUNNER__PLACES",
-    "BERTH_RUNNER__SANDBOX",
-    "BERTH_RUNNER__EXPOSE",
-    "BERTH_RUNNER__USER",
-    "BERTH_RUNNER__WORK_DIR",
-    "BERTH_RUNNER__STEP_MEMORY_BYTES_MAX",
-    "BERTH_RUNNER__LOST_MS",
-    "BERTH_RUNNER__STOP_GRACE_MS",
-    "BERTH_REPOSITORY_ROOTS",
-    "BERTH_REPOSITORY_HOSTS",
-    "BERTH_EGRESS__ALLOW",
-    "BERTH_AUTH__PASSWORD_LOGIN",
-    "BERTH_FORGES",
-    "BERTH_METRICS__LISTEN",
-    "BERTH_TLS__CERTIFICATE",
-    "BERTH_TLS__KEY",
-    "BERTH_RETENTION__ARTIFACT_DAYS",
-    "BERTH_RETENTION__EVENT_DAYS",
-    "BERTH_RETENTION__LOG_DAYS",
-    "BERTH_LOG__FORMAT",
-    "BERTH_LOG__LEVEL",
-];
 
 impl ServerSettings {
     pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<Self> {
@@ -278,6 +292,8 @@ impl ServerSettings {
             .with_list_parse_key("repository_hosts")
             .with_list_parse_key("egress.allow")
             .with_list_parse_key("runner.expose")
+            .with_list_parse_key("runner.kubernetes.node_selector")
+            .with_list_parse_key("runner.kubernetes.pull_secrets")
             .with_list_parse_key("forges")
             .try_parsing(true);
         let settings: Self = sources

@@ -76,6 +76,8 @@ pub(crate) fn start_runner(
     let settings = RunnerOptions {
         slots: told.places,
         labels,
+        containers: told.containers.options(),
+        kubernetes: told.kubernetes.options(),
         step_memory_bytes_max: told.step_memory_bytes_max,
         stop_grace: config.runner_times.stop_grace,
         self_stop: config.runner_times.self_stop,

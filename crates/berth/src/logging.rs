@@ -8,7 +8,8 @@ use crate::config::{LogFormat, LogSettings};
 
 /// Starts logging. With `quiet` only warnings and errors are logged, for commands whose output is read by people.
 pub(crate) fn start(log: &LogSettings, quiet: bool) {
-    let default = if quiet { "warn" } else { "info" };
+    // rmcp logs each MCP request, which the request log has already.
+    let default = if quiet { "warn" } else { "info,rmcp=warn" };
     let level = log.level.as_deref().unwrap_or(default);
     let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new(default));
     let on_terminal = std::io::stderr().is_terminal();

@@ -3,15 +3,18 @@
 mod builder;
 mod client;
 mod cmd;
+mod complete;
 mod config;
 mod embedded;
+mod help;
 mod logging;
 mod output;
+mod words;
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap_complete::CompleteEnv;
 
 use client::ClientError;
 use cmd::approval::ApprovalDecision;
@@ -34,7 +37,7 @@ enum CliCommand {
     Init(cmd::init::InitArgs),
     /// Run the server
     Serve(cmd::serve::ServeArgs),
-    /// Run steps for a server on another machine
+    /// Run steps for a server on this machine, or manage runners
     Runner(cmd::runner::RunnerArgs),
     /// Work with a running demo
     #[command(subcommand)]
@@ -47,6 +50,8 @@ enum CliCommand {
     Login(cmd::login::LoginArgs),
     /// Log out and revoke the token of this login
     Logout(cmd::login::LogoutArgs),
+    /// Show the account, organization and server that you use
+    Whoami(cmd::whoami::WhoamiArgs),
     /// Claim, deploy to, release and take over environments
     Env(cmd::env::EnvArgs),
     /// Deploy a commit through the stages of a pipeline
@@ -59,13 +64,15 @@ enum CliCommand {
     Approve(cmd::approval::ApprovalArgs),
     /// Reject a deployment
     Reject(cmd::approval::ApprovalArgs),
+    /// List your notifications, and mark them as read
+    Inbox(cmd::inbox::InboxArgs),
     /// Explain a failed step and suggest a fix
     Analyze(cmd::analyze::AnalyzeArgs),
     /// List, show, cancel, retry and roll back deployments
     Deployment(cmd::deployment::DeploymentArgs),
     /// Manage pipelines and validate definitions
     Pipeline(cmd::pipeline::PipelineArgs),
-    /// List and show pull requests and their environments
+    /// List, show and approve pull requests
     Pr(cmd::pull_request::PullRequestArgs),
     /// Run a stage locally, without a server
     Run(cmd::run::RunArgs),
@@ -75,10 +82,18 @@ enum CliCommand {
     Secret(cmd::secret::SecretArgs),
     /// List, follow, export and verify the audit log
     Event(cmd::event::EventArgs),
+    /// Manage webhooks and redeliver their events
+    Webhook(cmd::webhook::WebhookArgs),
+    /// Send notifications to Slack and Microsoft Teams
+    Chat(cmd::chat::ChatArgs),
+    /// Show how often, how fast and how safely you deploy
+    Insights(cmd::insights::InsightsArgs),
     /// Develop and manage custom steps
     Registry(cmd::registry::RegistryArgs),
-    /// List members and show what they may do
+    /// Invite, list and change members, and show what they may do
     Member(cmd::member::MemberArgs),
+    /// Create agents, and stop and resume all of them
+    Agents(cmd::agents::AgentsArgs),
     /// Manage teams
     Team(cmd::team::TeamArgs),
     /// Give members and teams roles on parts of the organization
@@ -87,6 +102,8 @@ enum CliCommand {
     Org(cmd::org::OrgArgs),
     /// Manage API tokens
     Token(cmd::token::TokenArgs),
+    /// Serve tools for coding agents (Model Context Protocol)
+    Mcp(cmd::mcp::McpArgs),
     /// Open a dashboard page in the browser
     Open(cmd::open::OpenArgs),
     /// Check whether this version can serve a database
@@ -97,39 +114,15 @@ enum CliCommand {
     Man(cmd::shell::ManArgs),
 }
 
-/// The commands in `berth --help`, grouped by task.
-const COMMAND_GROUPS: &[(&str, &[&str])] = &[
-    (
-        "Environments and deployments",
-        &["env", "deploy", "status", "logs", "approve", "reject", "analyze", "deployment", "pr", "open"],
-    ),
-    ("Pipelines and settings", &["pipeline", "run", "repo", "secret", "registry", "event"]),
-    ("Login and access", &["login", "logout", "member", "team", "grant", "org", "token"]),
-    ("Server and setup", &["init", "serve", "runner", "admin", "upgrade", "demo", "completion", "man"]),
-];
-
-/// Returns the parser of the command line, with grouped help.
-fn cli() -> clap::Command {
-    let cli = Cli::command();
-    let (header, literal) = (*cli.get_styles().get_header(), *cli.get_styles().get_literal());
-    let mut help = "{about}\n{usage-heading} {usage}\n".to_owned();
-    for (heading, names) in COMMAND_GROUPS {
-        let _ = write!(help, "\n{header}{heading}:{header:#}\n");
-        for name in *names {
-            let about = cli.find_subcommand(name).and_then(clap::Command::get_about);
-            let about = about.map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(help, "  {literal}{name:<10}{literal:#}  {about}");
-        }
-    }
-    let _ = writeln!(
-        help,
-        "\n{header}Options:{header:#} {literal}-h{literal:#}, {literal}--help{literal:#} and {literal}-V{literal:#}, {literal}--version{literal:#}"
-    );
-    cli.help_template(help)
+/// Returns the parser of the command line, with grouped help and examples.
+fn command_line() -> clap::Command {
+    help::describe_commands(Cli::command())
 }
 
 fn main() -> ExitCode {
-    let command = match Cli::from_arg_matches(&cli().get_matches()) {
+    CompleteEnv::with_factory(command_line).var(cmd::shell::COMPLETION_VARIABLE).complete();
+    let parsed = words::parse_words(&command_line, std::env::args_os().collect());
+    let command = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli.command,
         Err(error) => error.exit(),
     };
@@ -143,12 +136,14 @@ fn main() -> ExitCode {
         CliCommand::Admin(command) => cmd::admin::run(&command),
         CliCommand::Login(args) => cmd::login::run(&args),
         CliCommand::Logout(args) => cmd::login::log_out(&args),
+        CliCommand::Whoami(args) => cmd::whoami::run(&args),
         CliCommand::Env(args) => cmd::env::run(&args),
         CliCommand::Deploy(args) => cmd::deployment::run_deploy(&args),
         CliCommand::Status(args) => cmd::deployment::run_status(&args),
         CliCommand::Logs(args) => cmd::logs::run(&args),
         CliCommand::Approve(args) => cmd::approval::run(&args, ApprovalDecision::Approve),
         CliCommand::Reject(args) => cmd::approval::run(&args, ApprovalDecision::Reject),
+        CliCommand::Inbox(args) => cmd::inbox::run(&args),
         CliCommand::Analyze(args) => cmd::analyze::run(&args),
         CliCommand::Deployment(args) => cmd::deployment::run(&args),
         CliCommand::Pipeline(args) => cmd::pipeline::run(&args),
@@ -157,16 +152,21 @@ fn main() -> ExitCode {
         CliCommand::Repo(args) => cmd::repo::run(&args),
         CliCommand::Secret(args) => cmd::secret::run(&args),
         CliCommand::Event(args) => cmd::event::run(&args),
+        CliCommand::Webhook(args) => cmd::webhook::run(&args),
+        CliCommand::Chat(args) => cmd::chat::run(&args),
+        CliCommand::Insights(args) => cmd::insights::run(&args),
         CliCommand::Registry(args) => cmd::registry::run(&args),
         CliCommand::Member(args) => cmd::member::run(&args),
+        CliCommand::Agents(args) => cmd::agents::run(&args),
         CliCommand::Team(args) => cmd::team::run(&args),
         CliCommand::Grant(args) => cmd::grant::run(&args),
         CliCommand::Org(args) => cmd::org::run(&args),
         CliCommand::Token(args) => cmd::token::run(&args),
+        CliCommand::Mcp(args) => cmd::mcp::run(&args),
         CliCommand::Open(args) => cmd::open::run(&args),
         CliCommand::Upgrade(args) => cmd::upgrade::run(&args),
-        CliCommand::Completion(args) => cmd::shell::print_completion(&args, Cli::command()),
-        CliCommand::Man(args) => cmd::shell::write_man_pages(&args, Cli::command()),
+        CliCommand::Completion(args) => cmd::shell::print_completion(&args),
+        CliCommand::Man(args) => cmd::shell::write_man_pages(&args, command_line()),
     };
     done.unwrap_or_else(|error| {
         // The reader closed the pipe early, as `head` does.
@@ -174,26 +174,10 @@ fn main() -> ExitCode {
         if !must_be_read && error.chain().any(|it| it.downcast_ref().is_some_and(is_read)) {
             return ExitCode::FAILURE;
         }
-        output::print_note(&format!("error: {error:#}"));
+        output::print_error(&format!("error: {error:#}"));
         error
             .chain()
             .find_map(|it| it.downcast_ref::<ClientError>())
             .map_or(ExitCode::FAILURE, |failure| ExitCode::from(failure.exit_code()))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn help_lists_every_command_once() {
-        let mut listed: Vec<&str> =
-            COMMAND_GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-        let cli = Cli::command();
-        let mut commands: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
-        listed.sort_unstable();
-        commands.sort_unstable();
-        assert_eq!(listed, commands);
-    }
 }

@@ -1,9 +1,13 @@
 //! Command output: coloured tables on a terminal, tab-separated lines in a pipe, JSON with `--json`.
 
+mod commit;
+mod jq;
+mod json;
 mod live;
 mod sanitizer;
 mod table;
 pub(crate) mod time;
+mod wrap;
 
 use std::io::IsTerminal as _;
 
@@ -11,34 +15,54 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use serde_json::Value;
 
+pub(crate) use commit::{commit_title, describe_commit};
+pub(crate) use json::{JsonArgs, JsonRecords, RawJson};
 pub(crate) use live::LiveDisplay;
 pub(crate) use sanitizer::LogPrinter;
 
 pub(crate) struct CommandOutput {
     pub(crate) json: bool,
     pub(crate) is_terminal: bool,
+    format: JsonArgs,
 }
 
 impl CommandOutput {
-    pub(crate) fn new(json: bool) -> Self {
-        Self { json, is_terminal: !json && std::io::stdout().is_terminal() }
+    fn new(format: JsonArgs) -> Self {
+        let json = format.is_set();
+        Self { json, is_terminal: !json && std::io::stdout().is_terminal(), format }
+    }
+
+    /// Prints what --json and --jq select.
+    pub(crate) fn print_json(&self, raw: &(impl JsonRecords + ?Sized)) -> anyhow::Result<()> {
+        self.format.print(raw)
     }
 
     /// Prints the raw response with --json, otherwise the text.
-    pub(crate) fn print_reply(&self, raw: &Value, text: impl FnOnce() -> String) -> anyhow::Result<()> {
-        if self.json { print_line(&raw.to_string()) } else { print_line(&text()) }
+    pub(crate) fn print_reply(
+        &self,
+        raw: &(impl JsonRecords + ?Sized),
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        if self.json { self.print_json(raw) } else { print_line(&text()) }
+    }
+
+    /// Prints a hint for the next command to standard error, unless the output is for a program.
+    pub(crate) fn print_hint(&self, text: &str) {
+        if !self.json {
+            print_note(&dim(text));
+        }
     }
 
     /// Prints a table on a terminal, and tab-separated lines without a heading in a pipe.
     pub(crate) fn print_table(
         &self,
-        raw: &Value,
+        raw: &(impl JsonRecords + ?Sized),
         heading: &[&str],
         rows: &[Vec<String>],
         empty: &str,
     ) -> anyhow::Result<()> {
         if self.json {
-            return print_line(&raw.to_string());
+            return self.print_json(raw);
         }
         if !self.is_terminal {
             return rows.iter().try_for_each(|row| print_line(&row.join("\t")));
@@ -52,13 +76,14 @@ impl CommandOutput {
     /// Prints a table that wraps long cells instead of truncating them.
     pub(crate) fn print_wrapped_table(
         &self,
-        raw: &Value,
+        raw: &(impl JsonRecords + ?Sized),
         heading: &[&str],
         rows: &[Vec<String>],
+        empty: &str,
     ) -> anyhow::Result<()> {
-        match self.is_terminal {
+        match self.is_terminal && !rows.is_empty() {
             true => print_line(&table::render_wrapped_table(heading, rows, terminal_width())),
-            false => self.print_table(raw, heading, rows, ""),
+            false => self.print_table(raw, heading, rows, empty),
         }
     }
 }
@@ -79,6 +104,15 @@ pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
 pub(crate) fn print_note(text: &str) {
     use std::io::Write as _;
     writeln!(anstream::stderr().lock(), "{text}").ok();
+}
+
+/// Prints an error to standard error. On a terminal, its lines are wrapped at words.
+pub(crate) fn print_error(text: &str) {
+    let width = rustix::termios::tcgetwinsize(std::io::stderr()).ok().map(|size| usize::from(size.ws_col));
+    match width.filter(|columns| *columns > 0) {
+        Some(columns) => print_note(&wrap::wrap_words(text, columns)),
+        None => print_note(text),
+    }
 }
 
 fn apply_style(text: &str, style: Style) -> String {
@@ -134,5 +168,5 @@ pub(crate) fn strip_control_chars(text: &str) -> String {
 /// Abbreviates a commit hash; branch and tag names stay as they are.
 pub(crate) fn short_commit(commit: &str) -> &str {
     let is_hash = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_hash { &commit[..10] } else { commit }
+    if is_hash { &commit[..8] } else { commit }
 }

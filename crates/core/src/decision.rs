@@ -1,5 +1,6 @@
 //! The result of a rule: a decision or a refusal. Rules have no side effects; the caller commits the decision.
 
+use crate::agent::AgentLimitReached;
 use crate::analysis::{Analysis, AnalysisPullRequest};
 use crate::approval::Approval;
 use crate::deployment::run::RunChange;
@@ -86,6 +87,9 @@ pub enum CommandRefusal {
     /// The message does not repeat the requested name, because a URL path may contain anything.
     #[error("there is no such stage in this deployment")]
     NoSuchStage,
+    /// The caller is an agent, and one of its limits does not allow this.
+    #[error(transparent)]
+    AgentLimit(AgentLimitReached),
     #[error("the environment is held by {}", .0.session.holder_label())]
     EnvironmentLocked(Box<LockConflict>),
     #[error("the session is not active any more: it is {}", .0.session.status().as_str())]

@@ -166,6 +166,18 @@ kinds! {
     PullRequestApproved = "pull_request_approved",
     ForgeAccountLinked = "forge_account_linked",
     ForgeAccountUnlinked = "forge_account_unlinked",
+    ForgeAppCreated = "forge_app_created",
+    ForgeAppInstalled = "forge_app_installed",
+    ForgeAppUninstalled = "forge_app_uninstalled",
+    ForgeAppDeleted = "forge_app_deleted",
+    ImagePinned = "image_pinned",
+    AgentsStopped = "agents_stopped",
+    AgentsResumed = "agents_resumed",
+    NotificationRulesUpdated = "notification_rules_updated",
+    ChatDestinationCreated = "chat_destination_created",
+    ChatDestinationDeleted = "chat_destination_deleted",
+    SlackConnected = "slack_connected",
+    SlackDisconnected = "slack_disconnected",
 }
 
 impl fmt::Display for EventKind {

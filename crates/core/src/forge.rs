@@ -9,7 +9,9 @@ pub mod progress;
 
 use std::fmt;
 
-use crate::id::{DeploymentId, EnvironmentId, HookId, PipelineId, RepositoryId, SessionId, TicketId, UserId};
+use crate::id::{
+    DeploymentId, EnvironmentId, ForgeAppId, HookId, PipelineId, RepositoryId, SessionId, TicketId, UserId,
+};
 use crate::pipeline::model::ClaimTrigger;
 use crate::time::Timestamp;
 
@@ -17,6 +19,8 @@ use crate::time::Timestamp;
 pub const TITLE_CHARS_MAX: usize = 300;
 /// Maximum number of labels that are stored.
 pub const LABELS_MAX: usize = 100;
+/// GitHub's public server.
+const GITHUB_ORIGIN: &str = "https://github.com";
 /// Maximum length of a comment that is read as a command.
 pub const COMMAND_BYTES_MAX: usize = 2_000;
 
@@ -60,6 +64,8 @@ pub struct ForgeConnection {
     /// Part of the webhook's URL.
     pub hook: HookId,
     pub forge: ForgeKind,
+    /// The GitHub App through which the repository is connected. Then it has no webhook of its own.
+    pub app: Option<ForgeAppId>,
     /// The service account that holds the sessions of pull requests.
     pub account: UserId,
     /// The webhook's id on the forge, if Berth created it there.
@@ -71,6 +77,54 @@ pub struct ForgeConnection {
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+/// A GitHub App that Berth created for an organization. It connects the repositories of the account that owns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgeApp {
+    pub id: ForgeAppId,
+    /// Scheme, host and port of the forge.
+    pub origin: String,
+    /// Base URL of the forge's API, without a trailing slash.
+    pub api: String,
+    /// Part of the URL of the app's webhook.
+    pub hook: HookId,
+    /// The forge's id of the app.
+    pub forge_app: String,
+    /// The app's name in URLs of the forge.
+    pub slug: String,
+    pub name: String,
+    /// When the app was seen installed. `None` while it is not.
+    pub installed_at: Option<Timestamp>,
+    /// When the forge last reported a change of the installation. Access tokens from before are not used any more.
+    pub installation_changed_at: Timestamp,
+    pub created_at: Timestamp,
+}
+
+impl ForgeApp {
+    /// URL of the page on the forge where the app is installed, or its repositories are chosen.
+    pub fn install_url(&self) -> String {
+        // GitHub Enterprise Server uses another path.
+        let apps = if self.origin == GITHUB_ORIGIN || self.origin.ends_with(".ghe.com") {
+            "apps"
+        } else {
+            "github-apps"
+        };
+        format!("{}/{apps}/{}/installations/new", self.origin, self.slug)
+    }
+}
+
+/// A GitHub App that an admin is creating in a browser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgeAppSetup {
+    /// The repository that is connected first.
+    pub repository: RepositoryId,
+    pub hook: HookId,
+    /// Where the browser sends the app's manifest.
+    pub form_url: String,
+    pub origin: String,
+    pub api: String,
+    pub expires_at: Timestamp,
 }
 
 /// An account on a forge. Only the id identifies it; names can be changed and reused.

@@ -143,9 +143,19 @@ id! {
     SignInId = "sgn",
     /// The webhook through which a forge reports events of a repository.
     HookId = "hook",
+    /// A GitHub App that connects repositories to their forge.
+    ForgeAppId = "app",
     WebhookId = "whk",
     /// One event to be delivered to one webhook.
     DeliveryId = "dlv",
+    /// A notification of one event for one person.
+    NotificationId = "ntf",
+    /// A link in a message with which its recipient can act once.
+    ActionLinkId = "lnk",
+    /// A place in a chat that notification rules can name.
+    ChatDestinationId = "chat",
+    /// A message to a chat about one event.
+    ChatMessageId = "msg",
     /// An entry in the outbox.
     EffectId = "eff",
 }

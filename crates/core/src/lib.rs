@@ -4,8 +4,10 @@
 //! `clippy.toml` bans calls that would violate this.
 
 pub mod access;
+pub mod agent;
 pub mod analysis;
 pub mod approval;
+pub mod chat;
 pub mod client_info;
 pub mod commit_status;
 pub mod decision;
@@ -20,6 +22,7 @@ pub mod insights;
 pub mod mask;
 pub mod memory_store;
 pub mod name;
+pub mod notification;
 pub mod pipeline;
 pub mod registry;
 pub mod repository;

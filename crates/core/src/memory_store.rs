@@ -58,6 +58,13 @@ impl MemoryStore {
         })
     }
 
+    /// Writes the lease of a session after a heartbeat.
+    pub fn renew_lease(&mut self, renewed: &Session) {
+        if let Some(session) = self.sessions.get_mut(&renewed.id).filter(|it| it.end.is_none()) {
+            session.lease_expires_at = renewed.lease_expires_at;
+        }
+    }
+
     /// Writes a decision, unless the environment was changed after it was loaded.
     pub fn apply<A>(&mut self, decision: RuleDecision<A>) -> Result<A, VersionConflict> {
         for change in &decision.changes {

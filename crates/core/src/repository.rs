@@ -23,6 +23,8 @@ pub struct Repository {
     /// Name of the organization's secret that contains the credential for the repository.
     pub credential: Option<SecretName>,
     pub poll_seconds: i64,
+    /// Whether its mirror is partial: then the content of files is fetched only when it is needed. Never changes.
+    pub is_partial: bool,
     pub seen: RepositorySyncState,
     /// Increases when a user changes the repository's settings, not when it is synced.
     pub version: i64,
@@ -136,6 +138,18 @@ impl RemoteUrl {
         let begin = self.text.find("://")? + 3;
         let end = self.text[begin..].find('/').map_or(self.text.len(), |found| begin + found);
         matches!(self.transport, GitTransport::Https | GitTransport::Http).then(|| &self.text[..end])
+    }
+
+    /// The path on a forge: the path after the host, without `.git`. It has at least an owner and a name.
+    pub fn forge_path(&self) -> Option<&str> {
+        let path = match self.text.split_once("://") {
+            Some((_, rest)) => rest.split_once('/')?.1,
+            None => self.text.split_once(':')?.1,
+        };
+        let path = path.trim_matches('/');
+        let path = path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/');
+        let is_good = path.split('/').count() >= 2 && path.split('/').all(|part| !part.is_empty());
+        is_good.then_some(path)
     }
 
     /// The host, without user, port or brackets; `None` for a local repository.
@@ -313,6 +327,7 @@ mod tests {
             url: RemoteUrl::parse("/srv/x").expect("a url"),
             credential: None,
             poll_seconds,
+            is_partial: false,
             seen: RepositorySyncState::default(),
             version: 1,
             created_at: now,

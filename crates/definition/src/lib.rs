@@ -11,6 +11,7 @@ mod cursor;
 pub mod custom_step;
 mod diagnostic;
 pub mod local_run;
+mod obstacles;
 mod parse;
 pub mod planning;
 mod read;

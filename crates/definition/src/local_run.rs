@@ -124,6 +124,15 @@ impl LocalDefinition {
         uses.filter(|it| is_run(it.phase, &it.step)).map(|it| it.name).collect()
     }
 
+    /// Whether one of the remaining steps runs in a container or builds an image.
+    pub fn uses_container_engine(&self) -> bool {
+        let skip = self.skip();
+        let steps = self.definition.steps.iter().filter(|step| !skip.contains(&step.id));
+        let mut steps = self.definition.build.iter().filter(|step| is_enabled(step)).chain(steps);
+        let builds_image = StepType::Builtin(BuiltinStepType::ImageBuild);
+        steps.any(|step| step.container.is_some() || step.kind == builds_image)
+    }
+
     fn reduce_to_place(&mut self) {
         let definition = &mut self.definition;
         definition.notifications.clear();

@@ -14,12 +14,11 @@ use berth_core::pipeline::model::{
     OnFailure, StageDefinition, StepCondition, StepDefinition, StepType, VarValue,
 };
 use berth_core::registry::AvailableSteps;
-use berth_core::step::{NetworkAccess, is_request};
+use berth_core::step::NetworkAccess;
 use berth_core::wording::quote;
 use serde_json::{Map, Value, json};
 
-use crate::custom_step::check_params;
-use crate::step::params::UNKNOWN_PARAM;
+pub use crate::obstacles::{id_token_obstacles, obstacles};
 
 /// The name of the stage that contains the build.
 pub const BUILD: &str = "build";
@@ -102,58 +101,6 @@ pub fn preview(
         stages.push(planning.stage(place, &definition.steps)?);
     }
     Ok(Plan { source: facts.source.clone(), stages, analyses_failures: definition.analysis.on_failure })
-}
-
-/// Sentences that say which parts of the plan cannot be run.
-pub fn obstacles(plan: &Plan, offers: &AvailableSteps) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    for step in steps.filter(|step| step.when != StepActivation::Never) {
-        for sentence in obstacles_of(step, offers) {
-            // Every stage contains the same steps, so the same sentence would be repeated.
-            if !found.contains(&sentence) {
-                found.push(sentence);
-            }
-        }
-    }
-    found
-}
-
-/// Sentences that name the steps which ask for an ID token, for a server that cannot issue them.
-pub fn id_token_obstacles(plan: &Plan) -> Vec<String> {
-    let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    let asking = steps.filter(|step| step.when != StepActivation::Never && step.id_token.is_some());
-    let ids: BTreeSet<&StepId> = asking.map(|step| &step.id).collect();
-    let sentence = |id| {
-        format!(
-            "the step `{id}` asks for an ID token, but this server has no public URL that other services could verify it at; set `public_url`"
-        )
-    };
-    ids.into_iter().map(sentence).collect()
-}
-
-fn obstacles_of(step: &StepPlan, offers: &AvailableSteps) -> Vec<String> {
-    let id = &step.id;
-    let StepType::Custom(kind) = &step.kind else {
-        let is_cut_off = step.network == NetworkAccess::None && is_request(&step.kind, &step.params);
-        return Vec::from_iter(is_cut_off.then(|| {
-            format!(
-                "the step `{id}` needs the network, but steps of this organization have no network access by default; add `network: host` to it"
-            )
-        }));
-    };
-    match offers.get(kind.as_str()) {
-        None => vec![format!(
-            "the step `{id}` is of the type {}, and custom steps are only known to a server",
-            quote(kind)
-        )],
-        Some(Err(why)) => vec![format!("the step `{id}`: {why}")],
-        Some(Ok(offer)) => check_params(offer, &step.params)
-            .into_iter()
-            .filter(|problem| problem.code != UNKNOWN_PARAM)
-            .map(|problem| format!("the step `{id}`: params{}: {}", problem.pointer, problem.message))
-            .collect(),
-    }
 }
 
 /// A stage or an environment to plan.
@@ -246,8 +193,15 @@ impl StagePlanner<'_> {
                 StepType::Builtin(_) => None,
             };
             let custom = custom.map(|offer| offer.pinned.clone());
-            let network = step.network.unwrap_or(self.facts.default_network);
-            planned.push(StepPlan { custom, network, ..plan_step(step, order.needs(step), when) });
+            let default = self.facts.default_network;
+            let network = match (&step.container, default) {
+                (None, default) => step.network.unwrap_or(default),
+                (Some(container), NetworkAccess::Host) => container.network.unwrap_or(NetworkAccess::Bridge),
+                (Some(container), default) => container.network.unwrap_or(default),
+            };
+            let mut planned_step = StepPlan { custom, network, ..plan_step(step, order.needs(step), when) };
+            planned_step.require_container_runner();
+            planned.push(planned_step);
         }
         Ok(StagePlan {
             name: place.name.to_owned(),
@@ -374,6 +328,9 @@ fn plan_step(step: &StepDefinition, needs: Vec<usize>, when: StepActivation) -> 
         on_lost: step.on_lost,
         runs_on: step.runs_on.clone(),
         network: step.network.unwrap_or_default(),
+        checkout: step.checkout.clone(),
+        container: step.container.clone(),
+        services: step.services.clone(),
     }
 }
 

@@ -4,6 +4,8 @@
 //! A test compares its fields with the fields that the parser reads.
 
 use berth_core::access::Role;
+use berth_core::pipeline::checkout::CHECKOUT_PATHS_MAX;
+use berth_core::pipeline::container::{ImagePullPolicy, SERVICE_READY_S_MAX, SERVICES_MAX};
 use berth_core::pipeline::limits::{
     APPROVALS_MAX, AUDIENCE_CHARS_MAX, DURATION_S_MAX, ENVIRONMENTS_MAX, LIST_ITEMS_MAX, MAP_ENTRIES_MAX,
     NAME_CHARS_MAX, NOTIFICATIONS_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, SECRET_NAME_CHARS_MAX,
@@ -135,6 +137,10 @@ fn environment() -> Value {
             "ttl": duration(DURATION_S_MAX, "Default length of a session."),
             "labels": list(&word(LABEL), "Labels that `claim-any` selects environments by."),
             "owner": { "type": "string", "pattern": "^team:[a-z0-9]", "description": "Team that is responsible for the environment (`team:qa`). Its members are notified when a claim has to wait." },
+            "queue": object("In which order waiting claims are granted.", &json!({
+                "order": with_default("arrival", choice(&["arrival", "class"], "`class`: people before CI (service accounts), CI before agents, and by arrival within each.")),
+                "ageing": with_default("30m", duration(DURATION_S_MAX, "For `class`: a waiting claim moves up a class each time it has waited for this long.")),
+            })),
             "vars": reference("vars"),
             "skip": reference("skip"),
         }),
@@ -217,7 +223,34 @@ fn step() -> Value {
         "on_lost": choice(&["ask", "retry", "fail"], "What to do if the outcome is unknown. Defaults to `retry` if the step is idempotent, otherwise to the default of the step type."),
         "idempotent": flag("Whether the step is safe to run again, so that a lost attempt is retried. Defaults to the step type."),
         "runs_on": list(&word(LABEL), "Labels that the runner must have."),
+        "container": with_required(object("The container that the step runs in.", &json!({
+            "image": image("Image, such as node:22. May contain ${{ … }}. All attempts of a deployment use the same digest."),
+            "user": { "type": ["string", "integer"], "description": "User in the container, as a name or as uid:gid. Defaults to the image's user." },
+            "network": with_default("bridge", choice(&NetworkAccess::OF_CONTAINERS.map(NetworkAccess::as_str), "`bridge` for a network of its own, `none` for loopback only, `host` for the network of the runner's machine, which the runner must allow. Defaults to `none` if the organization's default is `none`.")),
+            "memory": { "type": "string", "pattern": "^[0-9]+(KiB|MiB|GiB)$", "description": "Memory limit, such as 512MiB." },
+            "cpus": { "type": "number", "minimum": 0.01, "maximum": 1024, "description": "CPU limit." },
+            "pull": with_default("if_missing", choice(&ImagePullPolicy::ALL.map(|(name, _)| name), "When to pull the image.")),
+            "credential": { "type": "string", "maxLength": SECRET_NAME_CHARS_MAX, "pattern": VARIABLE, "description": "Name of the secret for the image's registry: `USER:PASSWORD`." },
+        })), &["image"]),
+        "services": {
+            "type": "object", "maxProperties": SERVICES_MAX, "propertyNames": word("^[a-z][a-z0-9-]*$"),
+            "additionalProperties": with_required(object("A container next to the step, reachable under its name.", &json!({
+                "image": image("Image of the service. May contain ${{ … }}."),
+                "env": variables(&json!({ "type": ["string", "number", "boolean"] }), "Environment variables. Values may contain ${{ … }}."),
+                "ready": with_required(object("When the step may start.", &json!({
+                    "tcp": { "type": "integer", "minimum": 1, "maximum": u16::MAX, "description": "Port that must accept connections." },
+                    "within": with_default("1m", duration(SERVICE_READY_S_MAX, "Time limit, after which the step fails.")),
+                })), &["tcp"]),
+            })), &["image"]),
+            "description": "Services of a step in a container, such as a database.",
+        },
         "network": choice(&NetworkAccess::ALL.map(NetworkAccess::as_str), "Network access: `host` for the network of the runner's machine, `none` for loopback only. Defaults to the organization's setting."),
+        "checkout": {
+            "anyOf": [choice(&["none"], "An empty workspace."), with_required(object("Only some files.", &json!({
+                "paths": { "type": "array", "minItems": 1, "maxItems": CHECKOUT_PATHS_MAX, "items": { "type": "string" }, "description": "Files and directories, relative to the root of the repository." },
+            })), &["paths"])],
+            "description": "Which files of the commit are in the workspace: `none`, or `paths: [services/shop]`. Defaults to all.",
+        },
         "if": { "type": ["string", "boolean"], "description": "An expression. The step is skipped if it is false." },
     });
     let mut schema = with_required(object("A step.", &fields), &["name", "type"]);
@@ -294,6 +327,10 @@ fn with_description(mut schema: Value, about: &str) -> Value {
 
 fn text(about: &str) -> Value {
     json!({ "type": "string", "minLength": 1, "description": about })
+}
+
+fn image(about: &str) -> Value {
+    json!({ "type": "string", "minLength": 1, "pattern": "^[^-\\s]", "description": about })
 }
 
 fn flag(about: &str) -> Value {

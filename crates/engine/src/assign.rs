@@ -3,8 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::runner::{AttemptAssignment, AttemptRef, CallInput, CustomCall, HolderFence, SecretText};
+use berth_api::runner::{
+    AttemptAssignment, AttemptRef, CallInput, ContainerAssignment, CustomCall, HolderFence, ImagePull,
+    SecretText, ServiceAssignment,
+};
+use berth_core::deployment::run::SourceCommit;
 use berth_core::expression::{Context, ExpressionContexts, fill, fill_value, references, templates};
+use berth_core::pipeline::container::{
+    ContainerOptions, CpuLimit, ImagePullPolicy, MemoryLimit, SERVICE_READY_S, StepServices,
+};
 use berth_core::pipeline::model::StepType;
 use berth_core::registry::{InputMode, PinnedStep};
 use serde_json::{Map, Value};
@@ -17,8 +24,7 @@ use crate::wire::network;
 pub(super) fn assign(granted: &GrantedAttempt) -> Result<AttemptAssignment, String> {
     let step = &granted.run.steps[granted.at];
     let planned = &granted.plan.stages[step.stage].steps[step.index];
-    let texts = planned.env.values().map(String::as_str).chain(planned.params.values().flat_map(texts_in));
-    let texts: Vec<&str> = texts.collect();
+    let texts = planned.templates();
     let contexts = contexts(granted, &texts);
     let mut env = BTreeMap::new();
     for (name, text) in &planned.env {
@@ -35,6 +41,16 @@ pub(super) fn assign(granted: &GrantedAttempt) -> Result<AttemptAssignment, Stri
         let value = granted.secrets.get(secret).ok_or_else(|| format!("there is no secret {secret}"))?;
         secret_files.insert(name.to_string(), SecretText::new(value.reveal().to_owned()));
     }
+    let registry_credential = planned
+        .registry_credential()
+        .map(|name| granted.secrets.get(&name).ok_or_else(|| format!("there is no secret {name}")))
+        .transpose()?;
+    let kubeconfig = planned
+        .kubeconfig()
+        .map(|name| granted.secrets.get(&name).ok_or_else(|| format!("there is no secret {name}")))
+        .transpose()?;
+    let container =
+        planned.container.as_ref().map(|it| container(it, &planned.services, &contexts)).transpose()?;
     let mut masked: Vec<_> = granted.secrets.values().map(|value| value.reveal().to_owned()).collect();
     // Also mask the values that expressions derive from secrets.
     for text in texts {
@@ -65,7 +81,9 @@ pub(super) fn assign(granted: &GrantedAttempt) -> Result<AttemptAssignment, Stri
         outputs: planned.outputs.iter().map(ToString::to_string).collect(),
         artifacts: planned.artifacts.iter().map(|(name, it)| (name.to_string(), it.path.clone())).collect(),
         needs_artifacts: planned.needs_artifacts.iter().map(ToString::to_string).collect(),
-        has_source: granted.plan.source.is_some(),
+        has_source: granted.plan.source.is_some() && !planned.checkout.is_none(),
+        source_key: granted.plan.source.as_ref().map(|source| source_key(source, granted.is_untrusted)),
+        source_paths: planned.checkout.paths().to_vec(),
         timeout_s: remaining_seconds(granted),
         network: network(planned.network),
         granted_ms_ago: granted_ms_ago(granted),
@@ -74,6 +92,52 @@ pub(super) fn assign(granted: &GrantedAttempt) -> Result<AttemptAssignment, Stri
             fence: fence.number(),
             session_id: granted.facts.get("BERTH_SESSION_ID").cloned(),
         }),
+        container,
+        registry_credential: registry_credential.map(|value| SecretText::new(value.reveal().to_owned())),
+        kubeconfig: kubeconfig.map(|value| SecretText::new(value.reveal().to_owned())),
+        is_untrusted: granted.is_untrusted,
+    })
+}
+
+/// Returns what the files of a checkout depend on. Those of untrusted commits lack submodules that need a credential.
+fn source_key(source: &SourceCommit, is_untrusted: bool) -> String {
+    let trust = if is_untrusted { "untrusted" } else { "trusted" };
+    format!("{}/{}/{trust}", source.repository, source.commit)
+}
+
+fn container(
+    options: &ContainerOptions,
+    services: &StepServices,
+    contexts: &ExpressionContexts,
+) -> Result<ContainerAssignment, String> {
+    let image = |text: &str, what: &str| fill(text, contexts).map_err(|error| format!("{what}: {error}"));
+    let mut assigned = BTreeMap::new();
+    for (name, service) in services {
+        let mut env = BTreeMap::new();
+        for (variable, text) in &service.env {
+            let value = fill(text, contexts);
+            let value = value.map_err(|error| format!("services {name} env {variable}: {error}"))?;
+            env.insert(variable.to_string(), value);
+        }
+        let service = ServiceAssignment {
+            image: image(&service.image, &format!("services {name} image"))?,
+            env,
+            ready_port: service.ready.as_ref().map(|ready| ready.tcp),
+            ready_within_s: service.ready.as_ref().map_or(SERVICE_READY_S, |ready| ready.within.as_secs()),
+        };
+        assigned.insert(name.to_string(), service);
+    }
+    Ok(ContainerAssignment {
+        image: image(&options.image, "container image")?,
+        pull: match options.pull {
+            ImagePullPolicy::IfMissing => ImagePull::IfMissing,
+            ImagePullPolicy::Always => ImagePull::Always,
+            ImagePullPolicy::Never => ImagePull::Never,
+        },
+        user: options.user.clone(),
+        memory_bytes: options.memory.map(MemoryLimit::as_bytes),
+        milli_cpus: options.cpus.map(CpuLimit::as_milli),
+        services: assigned,
     })
 }
 
@@ -124,15 +188,6 @@ fn call(granted: &GrantedAttempt, pinned: &PinnedStep) -> CustomCall {
         polling_state: memory.and_then(|memory| memory.state.clone()),
         approved_by: memory.and_then(|memory| memory.approved_by.clone()),
         log_bytes: 0,
-    }
-}
-
-fn texts_in(value: &Value) -> Vec<&str> {
-    match value {
-        Value::String(text) => vec![text],
-        Value::Array(items) => items.iter().flat_map(texts_in).collect(),
-        Value::Object(members) => members.values().flat_map(texts_in).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
     }
 }
 

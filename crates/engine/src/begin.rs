@@ -17,7 +17,7 @@ use berth_core::pipeline::grammar::StageName;
 use berth_store::pagination::FairBatch;
 use berth_store::tables::deployment;
 use berth_store::tables::plan::{self, BuildKey, BuildState};
-use berth_store::tables::{environment, schedule, secret};
+use berth_store::tables::{commit, environment, schedule, secret};
 use berth_store::{StoreRead, Tx, TxContext};
 use tokio::task::JoinHandle;
 
@@ -212,6 +212,9 @@ fn start(
 ) -> Result<(), EngineError> {
     let (id, pipeline) = (loaded.id(), loaded.pipeline());
     plan::put(tx, id, &prepared.plan)?;
+    if let Some(described) = &prepared.described {
+        commit::put(tx, described)?;
+    }
     if built.is_none() && has_build(&prepared.plan) && !loaded.is_untrusted() {
         let key = BuildKey { pipeline, commit: &prepared.commit, definition_hash };
         plan::claim_build(tx, key, id)?;

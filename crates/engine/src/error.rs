@@ -1,6 +1,7 @@
 //! Errors of the engine. Problems are returned to the caller; faults are internal and only logged.
 
 use berth_api::problem::{Code, ProblemDetails};
+use berth_core::agent::AgentLimitReached;
 use berth_core::decision::CommandRefusal;
 use berth_store::StoreError;
 
@@ -56,6 +57,9 @@ impl From<CommandRefusal> for EngineError {
             CommandRefusal::ApprovalEnded(_) => Code::ApprovalEnded,
             CommandRefusal::AlreadyVoted(_) => Code::AlreadyVoted,
             CommandRefusal::NotEligible(_) => Code::NotEligible,
+            CommandRefusal::AgentLimit(AgentLimitReached { limit, text }) => {
+                return ProblemDetails::new(Code::AgentLimit, text).with_member("limit", limit).into();
+            }
         };
         Self::new(code, refusal.to_string())
     }

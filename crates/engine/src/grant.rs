@@ -43,6 +43,8 @@ pub(super) struct GrantedAttempt {
     pub(super) facts: BTreeMap<String, String>,
     /// The environment that the attempt changes, and its fence.
     pub(super) holder: Option<(EnvironmentId, Fence)>,
+    /// Whether the commit comes from a fork.
+    pub(super) is_untrusted: bool,
     pub(super) secrets: BTreeMap<SecretName, RedactedString>,
     /// The claims of the ID token that the step asks for, or why it gets none.
     pub(super) id_token: Option<Result<StepClaims, String>>,
@@ -218,6 +220,7 @@ pub(super) fn grant_in(
                 at,
                 facts: berth_variables(aggregate, at),
                 holder: aggregate.deployment.environment_fence(),
+                is_untrusted: aggregate.deployment.is_untrusted(),
                 run: aggregate.run.clone(),
                 plan: aggregate.plan.clone(),
                 id_token: grant_claims(tx, aggregate, at, &attempt, existing.is_some())?,

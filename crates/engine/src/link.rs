@@ -107,6 +107,11 @@ impl RunnerLink for EmbeddedLink {
         runner_calls::report(&self.services, attempt, report, next).map(|(told, _)| told)
     }
 
+    fn pin_image(&self, attempt: &AttemptRef, image: &str, digest: &str) -> Result<String, LinkError> {
+        let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
+        crate::images::pin_image(&self.services, &it, image, digest)
+    }
+
     fn checkout(&self, attempt: &AttemptRef, into: &Path, _: WantedCheck<'_>) -> Result<(), LinkError> {
         runner_calls::checkout(&self.services, &parse_attempt(attempt).ok_or_else(unknown_attempt)?, into)
     }
@@ -121,7 +126,7 @@ impl RunnerLink for EmbeddedLink {
         let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
         let digest = runner_calls::artifact_digest(&self.services, &it, name)?;
         let done = self.services.artifacts.unpack(it.org, &digest, into);
-        done.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))
+        done.map_err(|error| link_error(&format!("artifact \"{name}\""), &error))
     }
 
     fn fetch_registry(
@@ -136,10 +141,7 @@ impl RunnerLink for EmbeddedLink {
         let done = self.services.artifacts.unpack(it.org, digest, into);
         done.map_err(|error| {
             let text = format!("registry \"{registry}\": {error}");
-            match error {
-                ArtifactError::Io(_) | ArtifactError::Full => LinkError::Unavailable(text),
-                _ => LinkError::Refused(text),
-            }
+            if error.is_temporary() { LinkError::Unavailable(text) } else { LinkError::Refused(text) }
         })
     }
 
@@ -152,7 +154,15 @@ impl RunnerLink for EmbeddedLink {
     ) -> Result<String, LinkError> {
         let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
         let kept = self.services.artifacts.store_path(it.org, workspace, path);
-        let kept = kept.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))?;
-        Ok(kept.digest)
+        Ok(kept.map_err(|error| link_error(&format!("artifact \"{name}\""), &error))?.digest)
+    }
+}
+
+fn link_error(what: &str, error: &ArtifactError) -> LinkError {
+    let text = format!("{what}: {error}");
+    // A full or failing disk of this machine does not recover soon enough, unlike object storage.
+    match error {
+        ArtifactError::Storage(_) if error.is_temporary() => LinkError::Unavailable(text),
+        _ => LinkError::Refused(text),
     }
 }

@@ -127,10 +127,16 @@ mod tests {
             artifacts: BTreeMap::new(),
             needs_artifacts: Vec::new(),
             has_source: false,
+            source_key: None,
+            source_paths: Vec::new(),
             timeout_s: 1,
             network: berth_api::runner::Network::Host,
             granted_ms_ago: 0,
             holder: None,
+            container: None,
+            registry_credential: None,
+            kubeconfig: None,
+            is_untrusted: false,
         });
         maskers
     }

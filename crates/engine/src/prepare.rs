@@ -11,6 +11,7 @@ use berth_core::time::Timestamp;
 use berth_definition::parse;
 use berth_definition::planning::{EntityNames, PlanInputs, PlanTarget, id_token_obstacles, plan};
 use berth_store::TxContext;
+use berth_store::tables::commit::CommitRecord;
 use berth_store::tables::{organization, pipeline, registry, repository};
 use serde_json::{Map, Value, json};
 
@@ -37,6 +38,8 @@ pub(super) struct PreparedPlan {
     pub(super) plan: Plan,
     /// The full commit hash. If the pipeline has no repository, the commit exactly as the client sent it.
     pub(super) commit: String,
+    /// The commit as shown to people. `None` if the pipeline has no repository.
+    pub(super) described: Option<CommitRecord>,
 }
 
 pub(super) enum PrepareResult {
@@ -61,9 +64,9 @@ pub(super) async fn prepare(
     let (Some(pipeline), Some(organization), Some(definition)) = read.await? else {
         return Ok(PrepareResult::Failed(not_runnable("its pipeline or its definition was deleted")));
     };
-    let source = match resolve_source(services, org, &pipeline, &wanted).await? {
-        CommitLookup::Commit(source) => Some(source),
-        CommitLookup::NoRepository => None,
+    let (source, described) = match resolve_source(services, org, &pipeline, &wanted).await? {
+        CommitLookup::Commit(source, described) => (Some(source), Some(described)),
+        CommitLookup::NoRepository => (None, None),
         CommitLookup::Missing(detail) => {
             return Ok(PrepareResult::Failed(ExecutionFailure {
                 cause: FailureCode::CommitNotFound,
@@ -125,7 +128,7 @@ pub(super) async fn prepare(
         Ok(plan) if !has_issuer && !id_token_obstacles(&plan).is_empty() => {
             PrepareResult::Failed(not_runnable(id_token_obstacles(&plan).swap_remove(0)))
         }
-        Ok(plan) => PrepareResult::Ready(PreparedPlan { plan, commit }),
+        Ok(plan) => PrepareResult::Ready(PreparedPlan { plan, commit, described }),
         Err(failure) => PrepareResult::Failed(failure),
     })
 }
@@ -139,7 +142,7 @@ fn parse_stored_definition(source: &str) -> Result<PipelineDefinition, Execution
 }
 
 enum CommitLookup {
-    Commit(SourceCommit),
+    Commit(SourceCommit, CommitRecord),
     /// The pipeline has no repository, so it accepts any commit.
     NoRepository,
     /// The text is shown to users.
@@ -177,12 +180,10 @@ async fn resolve_source(
         let looked_up = move || {
             Ok(match mirror.resolve(&name)? {
                 ResolvedCommit::Commit(sha) => {
-                    let committed_at = mirror.committed_at(&sha)?;
-                    Some(CommitLookup::Commit(SourceCommit {
-                        repository: id,
-                        commit: sha.to_string(),
-                        committed_at,
-                    }))
+                    let described = mirror.describe(&sha)?;
+                    let committed_at = Some(described.committed_at);
+                    let source = SourceCommit { repository: id, commit: sha.to_string(), committed_at };
+                    Some(CommitLookup::Commit(source, described.into_record(id)))
                 }
                 ResolvedCommit::Several(commits) => {
                     Some(CommitLookup::Ambiguous(ambiguous_message(&name, &commits)))

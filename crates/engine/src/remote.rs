@@ -5,7 +5,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::remote::HeartbeatRequest;
+use berth_api::remote::{HeartbeatRequest, LogReceipt};
 use berth_api::runner::{
     AttemptInstruction, AttemptOrder, LinkError, ReportReceipt, StepReport, StepRunOutcome,
 };
@@ -101,14 +101,20 @@ impl RemoteCall {
         nonce: String,
         offset: u64,
         mut bytes: Vec<u8>,
-    ) -> Result<AttemptOrder, EngineError> {
-        let Some(it) = self.find_attempt(&nonce).await? else { return Ok(AttemptOrder::Stale) };
+    ) -> Result<LogReceipt, EngineError> {
+        let receipt = |order, resend_from| LogReceipt { order, resend_from };
+        let Some(it) = self.find_attempt(&nonce).await? else {
+            return Ok(receipt(AttemptOrder::Stale, None));
+        };
         self.load_masker(&it).await?;
         if self.services.engine.maskers.mask_in_place(&nonce, offset, &mut bytes) {
             tracing::warn!(runner = %self.caller.runner.id, deployment = %it.deployment, "runner failed to mask a secret");
         }
         let done = self.blocking(move |services| runner_calls::append(services, &it, offset, &bytes)).await?;
-        done.map_err(to_engine_error)
+        match done {
+            Err(LinkError::LogGap { length }) => Ok(receipt(AttemptOrder::Continue, Some(length))),
+            done => done.map(|order| receipt(order, None)).map_err(to_engine_error),
+        }
     }
 
     pub async fn report(self, mut report: StepReport) -> Result<ReportReceipt, EngineError> {
@@ -128,7 +134,7 @@ impl RemoteCall {
         let next =
             next.map(|nonce| NextStepRequest { nonce, runner, lost_ms: self.caller.runner.lost_ms, labels });
         let done = self.blocking(move |services| {
-            check_artifacts(services, &it, &report.outcome)?;
+            runner_calls::check_artifacts(services, &it, &report.outcome)?;
             runner_calls::report(services, it, &report, next)
         });
         let done = done.await?;
@@ -252,7 +258,7 @@ impl RemoteCall {
 
     /// Returns the live attempt with this nonce. Fails if the attempt has ended, because an ended attempt no longer
     /// gives access to anything.
-    async fn find_live_attempt(&self, nonce: &str) -> Result<AttemptLocator, EngineError> {
+    pub(super) async fn find_live_attempt(&self, nonce: &str) -> Result<AttemptLocator, EngineError> {
         let id = self.caller.runner.id;
         if parse_runner_key(nonce) != Some(id) {
             return Err(unknown());
@@ -348,27 +354,10 @@ fn find_runner_attempt(
     Ok(found.filter(|it| parse_runner_key(&it.runner) == Some(id)).map(AttemptLocator::from))
 }
 
-/// Checks that every reported artifact is declared by the step and was uploaded.
-fn check_artifacts(
-    services: &Services,
-    it: &AttemptLocator,
-    outcome: &StepRunOutcome,
-) -> Result<(), LinkError> {
-    let StepRunOutcome::Succeeded { artifacts, .. } = outcome else { return Ok(()) };
-    for (name, digest) in artifacts {
-        runner_calls::artifact_path(services, it, name)?;
-        services.artifacts.open_packed(it.org, digest).map_err(artifact_link_error)?;
-    }
-    Ok(())
-}
-
 fn check_id_chars(text: &str) -> Result<(), EngineError> {
-    let is_plain =
-        (1..=WORD_CHARS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
-    if is_plain {
-        Ok(())
-    } else {
-        Err(invalid_state("a nonce or boot id has 1 to 64 letters and digits".into()))
+    match (1..=WORD_CHARS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        true => Ok(()),
+        false => Err(invalid_state("a nonce or boot id has 1 to 64 letters and digits".into())),
     }
 }
 
@@ -381,16 +370,17 @@ fn unknown() -> EngineError {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn artifact_link_error(error: ArtifactError) -> LinkError {
-    match error {
-        ArtifactError::Io(_) | ArtifactError::Full => LinkError::Unavailable(error.to_string()),
-        _ => LinkError::Refused(error.to_string()),
+pub(super) fn artifact_link_error(error: ArtifactError) -> LinkError {
+    match error.is_temporary() {
+        true => LinkError::Unavailable(error.to_string()),
+        false => LinkError::Refused(error.to_string()),
     }
 }
 
-fn to_engine_error(error: LinkError) -> EngineError {
+pub(super) fn to_engine_error(error: LinkError) -> EngineError {
     match error {
         LinkError::Refused(text) => invalid_state(text),
+        LinkError::LogGap { .. } => invalid_state(error.to_string()),
         LinkError::Unavailable(text) => {
             tracing::warn!(text, "runner request failed");
             EngineError::busy("the server cannot process this request right now; try again")

@@ -22,10 +22,12 @@ use berth_store::tables::schedule;
 use super::assign::assign;
 use super::grant::{GrantedAttempt, WorkRequest, grant_ready};
 use super::lost_attempts::LIVE_MAX;
+use super::remote::artifact_link_error;
 use super::report::{
     AttemptLocator, CallEnding, CallReport, NextStepRequest, ReportResult, order, store_report,
 };
 use super::rollback::rollback_artifact;
+use crate::artifacts::ArtifactError;
 use crate::error::EngineError;
 use crate::git::{CheckoutRemote, CommitHash, GitError};
 use crate::id_tokens::{self, IdTokenError};
@@ -147,13 +149,13 @@ pub(super) fn append(
     offset: u64,
     bytes: &[u8],
 ) -> Result<AttemptOrder, LinkError> {
+    let sent = offset;
     let (key, offset) = services.engine.late.log_position(services, it, offset).map_err(unavailable)?;
     match services.logs.append(&key, offset, bytes) {
         Ok(AppendResult::Written { .. }) => Ok(AttemptOrder::Continue),
-        Ok(AppendResult::Gap { length }) => {
-            Err(LinkError::Refused(format!("the log has {length} bytes so far, not {offset}")))
-        }
-        Err(error @ (LogError::Busy | LogError::Io(_) | LogError::Full)) => {
+        // After a takeover, the runner's offsets differ from those of the log.
+        Ok(AppendResult::Gap { length }) => Err(LinkError::LogGap { length: length + (sent - offset) }),
+        Err(error @ (LogError::Busy | LogError::Io(_) | LogError::Full | LogError::Storage(_))) => {
             Err(LinkError::Unavailable(error.to_string()))
         }
         // All other errors are permanent.
@@ -220,7 +222,7 @@ pub(super) fn checkout(services: &Services, it: &AttemptLocator, into: &Path) ->
                 if is_untrusted {
                     return Ok(None);
                 }
-                let read = services.git_credential_blocking(it.org, repository.credential.clone());
+                let read = services.repository_credential_blocking(it.org, &repository);
                 let read = read.map_err(|error| {
                     tracing::error!(?error, repository = %repository.id, "reading a git credential failed");
                     GitError::Failed("the repository's credential cannot be read".into())
@@ -375,4 +377,20 @@ fn to_call_ending(outcome: &StepRunOutcome) -> CallEnding {
 pub fn valid_exposed_paths(said: &[String]) -> Vec<String> {
     let fits = |path: &&String| path.len() <= EXPOSED_BYTES_MAX && !path.chars().any(char::is_control);
     said.iter().filter(fits).take(EXPOSED_MAX).cloned().collect()
+}
+
+/// Checks that every reported artifact is declared by the step and was uploaded.
+pub(super) fn check_artifacts(
+    services: &Services,
+    it: &AttemptLocator,
+    outcome: &StepRunOutcome,
+) -> Result<(), LinkError> {
+    let StepRunOutcome::Succeeded { artifacts, .. } = outcome else { return Ok(()) };
+    for (name, digest) in artifacts {
+        artifact_path(services, it, name)?;
+        if !services.artifacts.contains(it.org, digest).map_err(artifact_link_error)? {
+            return Err(artifact_link_error(ArtifactError::Unknown(digest.clone())));
+        }
+    }
+    Ok(())
 }

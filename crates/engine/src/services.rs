@@ -16,10 +16,12 @@ use crate::artifacts::ArtifactStore;
 use crate::egress::{self, AllowedDestination, EgressClient, EgressPolicy};
 use crate::engine::EngineState;
 use crate::error::EngineError;
+use crate::forge_app::AppTokenCache;
 use crate::git::{MirrorStore, RepositoryAccess};
 use crate::git_credentials::GitCredentials;
 use crate::limits::{LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX, TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX};
 use crate::logs::LogStore;
+use crate::object_storage::{ObjectStorage, ObjectTier};
 use crate::vault::SecretVault;
 use crate::wire;
 
@@ -34,6 +36,8 @@ pub struct ServicesConfig {
     pub public_url: Option<String>,
     /// Isolation level of the steps and builds that run on this server. `None` if it runs neither.
     pub isolation: Option<Isolation>,
+    /// Whether these steps may use the server's credentials for a Kubernetes cluster, or the network of its nodes.
+    pub lends_cluster_access: bool,
     pub runner_times: RunnerTimeouts,
     /// Timeout of a git process.
     pub git_max: Duration,
@@ -43,19 +47,24 @@ pub struct ServicesConfig {
     pub egress_allow: Vec<AllowedDestination>,
     /// Timeout of an outgoing request.
     pub egress_max: Duration,
+    /// Object storage for logs and artifacts. `None`: they are in `data_dir`.
+    pub storage: Option<Arc<ObjectStorage>>,
 }
 
 pub struct Services {
-    pub store: Store,
+    pub store: Arc<Store>,
     pub vault: Arc<SecretVault>,
     pub logs: LogStore,
     /// Limits concurrent log reads that search a log or split it into lines.
     pub log_reads: AdmissionControl,
     pub artifacts: ArtifactStore,
+    /// Object storage, if logs and artifacts are there.
+    pub objects: Option<Arc<ObjectTier>>,
     /// Limits concurrent packing and unpacking of sources and artifacts for remote runners.
     pub transfers: AdmissionControl,
     pub git: MirrorStore,
     pub(crate) git_credentials: GitCredentials,
+    pub(crate) app_tokens: Arc<AppTokenCache>,
     /// Wakes the job that syncs repositories.
     pub sync_wanted: Notify,
     /// Wakes the job that acts on pull requests.
@@ -76,17 +85,23 @@ impl Services {
         shutdown: CancellationToken,
     ) -> Self {
         store.set_runner_lost_after(i64::try_from(config.runner_times.lost.as_secs()).unwrap_or(i64::MAX));
-        let dir = config.data_dir.join("logs");
+        let store = Arc::new(store);
+        let objects = config.storage.clone().map(|storage| {
+            Arc::new(ObjectTier::new(storage, config.own_dir.join(OBJECT_CACHE), store.clone()))
+        });
+        let (logs, artifacts) = open_files(&config, objects.as_ref(), store.is_shared());
         let policy = EgressPolicy { allowed: config.egress_allow.clone() };
         Self {
-            logs: if store.is_shared() { LogStore::new_shared(dir) } else { LogStore::new(dir) },
+            logs,
+            artifacts,
+            objects,
             store,
             vault: Arc::new(vault),
             log_reads: AdmissionControl::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX),
-            artifacts: ArtifactStore::new(config.data_dir.join("artifacts")),
             transfers: AdmissionControl::new(TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX),
             git: MirrorStore::new(&config.data_dir, &config.own_dir, config.git_max),
             git_credentials: GitCredentials::default(),
+            app_tokens: Arc::default(),
             sync_wanted: Notify::new(),
             pull_requests_wanted: Notify::new(),
             egress: EgressClient::new(policy, egress::system_lookup(), config.egress_max),
@@ -109,7 +124,7 @@ impl Services {
             return Ok(Ok(()));
         }
         let all = self.store.read(None, |db| Ok::<_, EngineError>(organization::list_ids(db, None)?.len()));
-        Ok(check_organizations(self.config.isolation, all.await?))
+        Ok(check_organizations(self.config.isolation, self.config.lends_cluster_access, all.await?))
     }
 
     /// Blocking variant of [`Services::check_isolation`].
@@ -120,18 +135,52 @@ impl Services {
         let all = self
             .store
             .read_blocking(None, |db| Ok::<_, EngineError>(organization::list_ids(db, None)?.len()));
-        Ok(check_organizations(self.config.isolation, all?))
+        Ok(check_organizations(self.config.isolation, self.config.lends_cluster_access, all?))
     }
 
     /// Whether another server could add an organization for which this server's isolation is too weak.
     fn may_be_joined(&self) -> bool {
-        self.store.is_shared() && self.config.isolation != Some(Isolation::Bubblewrap)
+        let is_weak =
+            self.config.isolation != Some(Isolation::Bubblewrap) || self.config.lends_cluster_access;
+        self.store.is_shared() && is_weak
     }
 }
 
+/// Directory of local copies of objects, below the directory that no other server uses.
+pub const OBJECT_CACHE: &str = "object-cache";
+/// Directories of logs that are not complete in object storage, and of artifacts being packed.
+pub const LOG_BUFFER: &str = "log-buffer";
+pub const ARTIFACT_BUFFER: &str = "artifact-buffer";
+
+fn open_files(
+    config: &ServicesConfig,
+    objects: Option<&Arc<ObjectTier>>,
+    is_shared: bool,
+) -> (LogStore, ArtifactStore) {
+    if let Some(objects) = objects {
+        return (
+            LogStore::with_objects(config.own_dir.join(LOG_BUFFER), objects.clone()),
+            ArtifactStore::with_objects(config.own_dir.join(ARTIFACT_BUFFER), objects.clone()),
+        );
+    }
+    let dir = config.data_dir.join("logs");
+    let logs = if is_shared { LogStore::new_shared(dir) } else { LogStore::new(dir) };
+    (logs, ArtifactStore::new(config.data_dir.join("artifacts")))
+}
+
 /// Checks the isolation level against the number of organizations. Only bubblewrap isolates organizations from each
-/// other; with weaker isolation, a machine may only run the work of one organization. The error text says what to do.
-pub fn check_organizations(isolation: Option<Isolation>, organizations: usize) -> Result<(), String> {
+/// other; with weaker isolation, or with access to a cluster that all steps share, a machine may only run the work of one
+/// organization. The error text says what to do.
+pub fn check_organizations(
+    isolation: Option<Isolation>,
+    lends_cluster_access: bool,
+    organizations: usize,
+) -> Result<(), String> {
+    if lends_cluster_access && organizations > 1 {
+        return Err(format!(
+            "there are {organizations} organizations, and the server's own runner would lend its access to the Kubernetes cluster to all of them: remove `apply`, `mount_token` and `host_network` from [runner.kubernetes], and give each organization its own runners"
+        ));
+    }
     match isolation {
         Some(level @ (Isolation::Process | Isolation::Landlock)) if organizations > 1 => Err(format!(
             "there are {organizations} organizations, and the sandbox level {} does not isolate them from each other: install bubblewrap, or omit --sandbox so that no steps run on this machine, and give each organization its own runners",

@@ -98,11 +98,13 @@ mod tests {
             own_dir: dir.path().to_owned(),
             public_url: None,
             isolation: None,
+            lends_cluster_access: false,
             runner_times: RunnerTimeouts::default(),
             git_max: Duration::from_secs(1),
             git_access: crate::git::RepositoryAccess { is_local: true, roots: Vec::new(), hosts: Vec::new() },
             egress_allow: Vec::new(),
             egress_max: Duration::from_secs(1),
+            storage: None,
         };
         let services = Arc::new(Services::new(store, vault, config, CancellationToken::new()));
         let org = |byte| OrgId::from_parts(Timestamp::from_micros(1), [byte; 10]);

@@ -26,7 +26,7 @@ const OWNERS_MAX: usize = 16;
 fn owning_person(db: &mut impl StoreRead, account: User) -> Result<User, EngineError> {
     let mut found = account;
     for _ in 0..OWNERS_MAX {
-        let UserAccount::Service { owner } = found.account else { break };
+        let UserAccount::Service { owner, .. } = found.account else { break };
         found =
             user::by_id(db, owner)?.ok_or_else(|| EngineError::bug("a service account without an owner"))?;
     }

@@ -7,6 +7,7 @@ pub fn network(network: NetworkAccess) -> WireNetwork {
     match network {
         NetworkAccess::Host => WireNetwork::Host,
         NetworkAccess::None => WireNetwork::None,
+        NetworkAccess::Bridge => WireNetwork::Bridge,
     }
 }
 
@@ -14,6 +15,7 @@ pub fn domain_network(network: WireNetwork) -> NetworkAccess {
     match network {
         WireNetwork::Host => NetworkAccess::Host,
         WireNetwork::None => NetworkAccess::None,
+        WireNetwork::Bridge => NetworkAccess::Bridge,
     }
 }
 
@@ -23,5 +25,6 @@ pub const fn isolation(level: Isolation) -> &'static str {
         Isolation::Process => "process",
         Isolation::Landlock => "landlock",
         Isolation::Bubblewrap => "bubblewrap",
+        Isolation::Container => "container",
     }
 }

@@ -11,9 +11,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AttemptAssignment, AttemptRef, SecretText};
+use berth_api::runner::{AttemptAssignment, AttemptRef, ContainerAssignment, ImagePull, Network, SecretText};
 use berth_core::mask::SecretMasker;
-use berth_runner::{Confinement, RunnerOptions, SandboxMode, StepRunner};
+use berth_runner::{Confinement, ContainerEngineOptions, RunnerOptions, SandboxMode, StepRunner};
+use berth_testkit::podman::{IMAGE, PodmanService};
 
 use crate::link::TestLink;
 
@@ -47,6 +48,45 @@ fn main() {
         }
         std::fs::remove_dir_all(&dir).ok();
     }
+    containers();
+}
+
+/// Compares a step in a container with `podman run` of the same command.
+fn containers() {
+    let Some(podman) = PodmanService::start() else { return };
+    let dir = tempfile::tempdir().expect("directory");
+    let link = Arc::new(TestLink::default());
+    let confinement = Confinement::choose(SandboxMode::Off, &[], &[]).expect("none");
+    let mut settings = RunnerOptions::new(dir.path().to_owned(), "boot".into(), confinement);
+    settings.acquire_wait = Duration::from_millis(100);
+    settings.containers = Some(ContainerEngineOptions {
+        socket: podman.socket(),
+        allows_host_network: false,
+        buildah: podman.buildah(),
+    });
+    let runner = StepRunner::start(settings, link.clone()).expect("runner");
+    for (name, network) in [("none", Network::None), ("bridge", Network::Bridge)] {
+        let bare =
+            best(|_| drop(podman.text(&["run", "--rm", "--network", name, IMAGE, "/bin/sh", "-c", "true"])));
+        let ours = best(|round| {
+            let id = format!("container-{name}-{round}");
+            let container = ContainerAssignment {
+                image: IMAGE.into(),
+                pull: ImagePull::IfMissing,
+                user: None,
+                memory_bytes: None,
+                milli_cpus: None,
+                services: BTreeMap::new(),
+            };
+            link.enqueue(AttemptAssignment { container: Some(container), network, ..script(&id, "true") });
+            link.wait_for_report(&id);
+        });
+        println!(
+            "container, network {name}: {ours:?}, podman run: {bare:?}, {:.2} times",
+            ours.as_secs_f64() / bare.as_secs_f64()
+        );
+    }
+    runner.stop();
 }
 
 fn masker() {
@@ -145,9 +185,15 @@ fn script(id: &str, run: &str) -> AttemptAssignment {
         artifacts: BTreeMap::new(),
         needs_artifacts: Vec::new(),
         has_source: false,
-        network: berth_api::runner::Network::Host,
+        source_key: None,
+        source_paths: Vec::new(),
+        network: Network::Host,
         timeout_s: 600,
         granted_ms_ago: 0,
         holder: None,
+        container: None,
+        registry_credential: None,
+        kubeconfig: None,
+        is_untrusted: false,
     }
 }

@@ -202,8 +202,8 @@ fn report_until_received(
                 tracing::debug!(step = %assignment.attempt.step_id, is_kept, "step reported");
                 return answer.next.map(|next| LeasedAssignment::new(next, sent));
             }
-            Err(LinkError::Refused(text)) => {
-                tracing::error!(step = %assignment.attempt.step_id, reason = text, "report refused");
+            Err(error @ (LinkError::Refused(_) | LinkError::LogGap { .. })) => {
+                tracing::error!(step = %assignment.attempt.step_id, %error, "report refused");
                 return None;
             }
             Err(LinkError::Unavailable(text)) => {

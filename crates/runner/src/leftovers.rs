@@ -6,7 +6,9 @@ use std::io;
 use std::path::Path;
 
 use crate::attempt::dirs::{attempt_dir_of_entry, attempts_dir, remove_attempt};
+use crate::attempt::removal::remove_tree;
 use crate::process::tree::kill_by_environment;
+use crate::sources::sources_dir;
 
 /// The number of leftovers that [`kill_leftovers`] removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +19,8 @@ pub struct LeftoverCounts {
     pub attempts: usize,
 }
 
-/// Kills all processes of attempts whose workspace is below `work_dir`, and removes the attempts' directories. No other
-/// runner may be using `work_dir`. [`StepRunner::start`](crate::StepRunner::start) calls this before it asks for work.
+/// Kills all processes of attempts whose workspace is below `work_dir`, and removes the attempts' directories and kept
+/// checkouts. No other runner may be using `work_dir`. [`StepRunner::start`](crate::StepRunner::start) calls this before it asks for work.
 pub fn kill_leftovers(work_dir: &Path) -> io::Result<LeftoverCounts> {
     let work_dir = match work_dir.canonicalize() {
         Ok(found) => found,
@@ -40,5 +42,6 @@ pub fn kill_leftovers(work_dir: &Path) -> io::Result<LeftoverCounts> {
         entries.into_iter().flatten().map(|entry| entry.map(|entry| attempt_dir_of_entry(entry.path())));
     let attempts = found.collect::<io::Result<BTreeSet<_>>>()?;
     attempts.iter().for_each(|attempt| remove_attempt(attempt));
+    remove_tree(&sources_dir(&work_dir));
     Ok(LeftoverCounts { processes, attempts: attempts.len() })
 }

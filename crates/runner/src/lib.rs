@@ -2,8 +2,8 @@
 //!
 //! A runner asks its [`RunnerLink`](berth_api::runner::RunnerLink) for work, runs each step in a workspace and a
 //! sandbox of its own, sends the masked log and reports the outcome. When an attempt is cancelled, the runner stops the
-//! whole process tree of the step, and reports the attempt as stopped only when no process is left. All threads block;
-//! there is no async code.
+//! whole process tree of the step, and reports the attempt as stopped only when no process is left. All threads block,
+//! except that the clients of the container engine and of Kubernetes are async.
 //!
 //! ```text
 //! dispatcher ── acquire ──> one thread per running step ── report, asking for the next step ──┐
@@ -14,13 +14,17 @@
 //! The process becomes a subreaper, so orphaned processes of steps become its children. A program that embeds the
 //! runner must not start process groups from its main thread, because the runner would mistake them for such orphans.
 
+mod async_calls;
 mod attempt;
 mod backoff;
 mod builtin;
 mod cleanup;
+mod container;
 mod dispatch;
+mod executor;
 mod heartbeat;
 mod http;
+mod kubernetes;
 mod leftovers;
 mod log;
 mod process;
@@ -30,9 +34,12 @@ pub mod remote;
 mod runner;
 mod sandbox;
 mod settings;
+mod sources;
 mod stop_signal;
 
 pub use attempt::removal::remove_tree;
+pub use container::{ContainerEngineError, ContainerEngineOptions};
+pub use kubernetes::{KubernetesError, KubernetesOptions};
 pub use leftovers::{LeftoverCounts, kill_leftovers};
 pub use process::SCRIPT_BYTES_MAX;
 pub use runner::StepRunner;

@@ -13,13 +13,18 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::attempt::dirs::attempts_dir;
 use crate::cleanup::{self, CleanupQueue};
+use crate::container::ContainerEngine;
 use crate::dispatch;
 use crate::heartbeat::{self, HeartbeatState};
+#[cfg(feature = "kubernetes")]
+use crate::kubernetes::KubernetesCluster;
+use crate::kubernetes::KubernetesError;
 use crate::leftovers::kill_leftovers;
 use crate::log::GiveUpCheck;
 use crate::process::tree::become_subreaper;
 use crate::registry::RegistryCache;
 use crate::settings::{RunnerOptions, RunnerStartError};
+use crate::sources::SourceCache;
 use crate::stop_signal::{StopReason, StopSignal};
 
 /// How long reports are retried during shutdown, after the last step has ended.
@@ -41,6 +46,10 @@ pub(crate) struct RunnerShared {
     pub(crate) pulse: HeartbeatState,
     pub(crate) cleanup: CleanupQueue,
     pub(crate) registries: RegistryCache,
+    pub(crate) sources: SourceCache,
+    pub(crate) containers: Option<ContainerEngine>,
+    #[cfg(feature = "kubernetes")]
+    pub(crate) kubernetes: Option<KubernetesCluster>,
     state: Arc<Mutex<RunnerSharedState>>,
     changed: Condvar,
 }
@@ -68,6 +77,15 @@ impl StepRunner {
         become_subreaper();
         let left = kill_leftovers(&settings.work_dir)
             .map_err(|source| RunnerStartError::WorkDir { path: settings.work_dir.clone(), source })?;
+        // Removes leftovers too, so that no container of an earlier process is left when work is requested.
+        let containers = settings.containers.as_ref();
+        let containers = containers.map(|it| ContainerEngine::connect(it, &settings.work_dir)).transpose()?;
+        #[cfg(feature = "kubernetes")]
+        let kubernetes = connect_cluster(&settings)?;
+        #[cfg(not(feature = "kubernetes"))]
+        if settings.kubernetes.is_some() {
+            return Err(KubernetesError::NotBuilt.into());
+        }
         if left.processes > 0 || left.attempts > 0 {
             tracing::info!(left.processes, left.attempts, "cleaned up after an earlier process");
         }
@@ -81,6 +99,10 @@ impl StepRunner {
         let (cleanup, waiting) = CleanupQueue::new();
         let shared = Arc::new(RunnerShared {
             registries: RegistryCache::new(&settings.work_dir, &settings.confinement),
+            sources: SourceCache::new(&settings.work_dir, &settings.confinement),
+            containers,
+            #[cfg(feature = "kubernetes")]
+            kubernetes,
             settings,
             link,
             pulse: HeartbeatState::default(),
@@ -248,6 +270,15 @@ impl RunnerShared {
             std::thread::sleep(limit.min(SHUTDOWN_PAUSE));
         }
     }
+}
+
+#[cfg(feature = "kubernetes")]
+fn connect_cluster(settings: &RunnerOptions) -> Result<Option<KubernetesCluster>, RunnerStartError> {
+    let Some(options) = &settings.kubernetes else { return Ok(None) };
+    if settings.containers.is_some() {
+        return Err(KubernetesError::TwoExecutors.into());
+    }
+    Ok(Some(KubernetesCluster::connect(options, settings)?))
 }
 
 fn spawn_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RunnerStartError> {

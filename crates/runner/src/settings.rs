@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use berth_core::runner::EXPOSED_MAX;
 
+use crate::container::{ContainerEngineError, ContainerEngineOptions};
+use crate::kubernetes::{KubernetesError, KubernetesOptions};
 use crate::remote::AttemptSpool;
 use crate::sandbox::{Confinement, HiddenPathError, StepUserError};
 
@@ -68,6 +70,10 @@ pub struct RunnerOptions {
     pub confinement: Confinement,
     /// Candidates for the directory of secret files. The first one that is on a tmpfs is used.
     pub secret_dirs: Vec<PathBuf>,
+    /// The container engine. `None` if the runner executes no container steps.
+    pub containers: Option<ContainerEngineOptions>,
+    /// The Kubernetes cluster that executes container steps instead of a container engine.
+    pub kubernetes: Option<KubernetesOptions>,
     pub step_memory_bytes_max: Option<u64>,
     pub step_log_bytes_max: u64,
     /// Maximum number of bytes of a log that are stored on disk while the server is unavailable. 0 for the embedded
@@ -99,6 +105,8 @@ impl RunnerOptions {
             labels: Vec::new(),
             confinement,
             secret_dirs: std::iter::once(PathBuf::from("/dev/shm")).chain(runtime).collect(),
+            containers: None,
+            kubernetes: None,
             step_memory_bytes_max: None,
             step_log_bytes_max: STEP_LOG_BYTES_MAX,
             step_log_spill_bytes_max: 0,
@@ -128,6 +136,10 @@ pub enum RunnerStartError {
     User(#[from] StepUserError),
     #[error(transparent)]
     Hide(#[from] HiddenPathError),
+    #[error(transparent)]
+    Containers(#[from] ContainerEngineError),
+    #[error(transparent)]
+    Kubernetes(#[from] KubernetesError),
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }

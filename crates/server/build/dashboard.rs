@@ -18,9 +18,18 @@ pub(crate) fn list(root: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
         collect(&dist.canonicalize()?, &mut paths)?;
     }
     paths.sort();
+    // The compiler reads copies, because a new build of the dashboard may replace the originals at any time.
+    let copies = out.join("dashboard");
+    let _ = fs::remove_dir_all(&copies);
+    for path in &mut paths {
+        let copy = copies.join(path.strip_prefix(dist.canonicalize()?)?);
+        fs::create_dir_all(copy.parent().unwrap_or(&copies))?;
+        fs::copy(&*path, &copy)?;
+        *path = copy;
+    }
     let mut list = String::from("&[\n");
     for path in paths.iter().filter(|path| kind(path).is_some()) {
-        entry(&mut list, &dist.canonicalize()?, path)?;
+        entry(&mut list, &copies, path)?;
     }
     list.push_str("]\n");
     fs::write(out.join("dashboard_files.rs"), list)?;
@@ -43,14 +52,14 @@ fn collect(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Box<dyn Err
     Ok(())
 }
 
-fn entry(list: &mut String, dist: &Path, path: &Path) -> Result<(), Box<dyn Error>> {
+fn entry(list: &mut String, root: &Path, path: &Path) -> Result<(), Box<dyn Error>> {
     let mut hasher = DefaultHasher::new();
     fs::read(path)?.hash(&mut hasher);
     let compressed = |end: &str| {
         let packed = PathBuf::from(format!("{}.{end}", path.display()));
         if packed.exists() { format!("Some(include_bytes!({packed:?}))") } else { "None".to_owned() }
     };
-    let name = format!("/{}", path.strip_prefix(dist)?.display());
+    let name = format!("/{}", path.strip_prefix(root)?.display());
     writeln!(
         list,
         "DashboardFile {{ path: {name:?}, kind: {:?}, etag: \"W/\\\"{:016x}\\\"\", plain: include_bytes!({path:?}), brotli: {}, gzip: {} }},",

@@ -27,7 +27,9 @@ pub(crate) fn render(root: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
         let name = file.strip_prefix(&docs)?.to_str().ok_or("a name that is not UTF-8")?;
         match file.extension().and_then(|end| end.to_str()) {
             Some("md") => page(&mut pages, out, file, name)?,
-            Some("png") => writeln!(images, "({:?}, include_bytes!({file:?})),", format!("/docs/{name}"))?,
+            Some(kind @ ("png" | "webp")) => {
+                writeln!(images, "(\"/docs/{name}\", \"image/{kind}\", include_bytes!({file:?})),")?;
+            }
             _ => {}
         }
     }
@@ -96,7 +98,7 @@ fn with_anchors(mut events: Vec<Event<'_>>) -> Vec<Event<'_>> {
                 _ => None,
             })
             .collect();
-        let keep = |c: char| c.is_alphanumeric() || c == '-' || c == ' ';
+        let keep = |c: char| c.is_alphanumeric() || "-_ ".contains(c);
         let name: String = text.to_lowercase().chars().filter(|c| keep(*c)).collect();
         if let Event::Start(Tag::Heading { id, .. }) = &mut events[at] {
             *id = Some(name.replace(' ', "-").into());

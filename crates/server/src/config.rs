@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::runner::Isolation;
@@ -9,9 +10,11 @@ use berth_core::runner::{LOCAL_LABEL, RunnerTimeouts};
 use berth_engine::ServicesConfig;
 use berth_engine::egress::{self, AllowedDestination};
 use berth_engine::git::RepositoryAccess;
+use berth_engine::object_storage::ObjectStorage;
 
 use crate::auth::passwords::PasswordCost;
 use crate::integrations::forges::ForgeHost;
+use crate::integrations::mail::SmtpConfig;
 use crate::integrations::oidc::{PasswordLogin, ProviderConfig};
 use crate::limits::{
     GIT_S_MAX, KEEP_ALIVE_S_DEFAULT, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX, REQUESTS_PER_TOKEN_BURST,
@@ -79,6 +82,8 @@ pub struct AppConfig {
     pub runner_labels: Option<Vec<String>>,
     /// How steps and builds are isolated from this machine. `None` if neither runs here.
     pub isolation: Option<Isolation>,
+    /// Whether these steps may use the server's credentials for a Kubernetes cluster, or the network of its nodes.
+    pub lends_cluster_access: bool,
     /// Paths on this machine that are visible to every step and build.
     pub exposed: Vec<String>,
     /// How long a runner may be without contact before it stops its steps, and before the server considers it lost.
@@ -106,6 +111,10 @@ pub struct AppConfig {
     pub webhook_max: Duration,
     /// How many events a webhook may lag behind before the oldest are dropped.
     pub webhook_behind_max: i64,
+    /// The server that emails are sent through. `None`: no emails are sent.
+    pub smtp: Option<SmtpConfig>,
+    /// Object storage for logs and artifacts. `None`: they are in `data_dir`.
+    pub storage: Option<Arc<ObjectStorage>>,
     /// Names and URLs of the demo's sites; `None` outside demo mode.
     pub demo_sites: Option<Vec<(String, String)>>,
 }
@@ -134,6 +143,7 @@ impl AppConfig {
             stream_check_every: STREAM_CHECK_EVERY,
             runner_labels: Some(own_labels()),
             isolation: None,
+            lends_cluster_access: false,
             exposed: Vec::new(),
             runner_times: RunnerTimeouts::default(),
             repository_roots: Vec::new(),
@@ -147,6 +157,8 @@ impl AppConfig {
             password_login: PasswordLogin::default(),
             webhook_max: egress::REQUEST_MAX,
             webhook_behind_max: WEBHOOK_BEHIND_MAX,
+            smtp: None,
+            storage: None,
             demo_sites: None,
         }
     }
@@ -163,11 +175,13 @@ impl AppConfig {
             own_dir: self.own_dir.clone(),
             public_url: self.public_url.as_deref().map(|url| url.trim_end_matches('/').to_owned()),
             isolation: self.isolation,
+            lends_cluster_access: self.lends_cluster_access,
             runner_times: self.runner_times,
             git_max: self.git_max,
             git_access: self.git_access(),
             egress_allow: self.egress_allow.clone(),
             egress_max: self.webhook_max,
+            storage: self.storage.clone(),
         }
     }
 

@@ -26,6 +26,10 @@ pub const WRITE_IDLE_MAX: Duration = Duration::from_secs(30);
 /// Maximum wait of a long poll in seconds. Shorter than [`REQUEST_MAX`].
 pub const WAIT_S_MAX: i64 = 50;
 pub const REQUEST_MAX: Duration = Duration::from_secs(60);
+/// Timeout of a request to the MCP endpoint. Longer than tools wait.
+pub const MCP_REQUEST_MAX: Duration = Duration::from_secs(berth_mcp::WAIT_S_MAX + 60);
+/// Maximum size of an API response that a tool of the MCP endpoint reads.
+pub const MCP_RESPONSE_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const SHUTDOWN_MAX: Duration = Duration::from_secs(8);
 pub const CONNECTIONS_MAX: usize = 16_384;
 /// Maximum number of connections per IP address. Loopback addresses and trusted proxies are exempt.
@@ -66,6 +70,12 @@ pub const CODE_FAILURE_WINDOW_S: i64 = 24 * 60 * 60;
 
 /// How long a person may take to log in at an identity provider, in seconds.
 pub const PROVIDER_LOGIN_S_MAX: i64 = 10 * 60;
+
+/// How long an admin may take to create a GitHub App, in seconds.
+pub const APP_SETUP_S_MAX: i64 = 30 * 60;
+
+/// Maximum number of GitHub Apps that are listed. An organization has one per forge.
+pub const APPS_LISTED_MAX: i64 = 100;
 /// Maximum length of the path that a login at a provider returns to.
 pub const RETURN_PATH_BYTES_MAX: usize = 1_024;
 
@@ -173,6 +183,30 @@ pub const WEBHOOKS_PER_ORGANIZATION_MAX: i64 = 100;
 pub const DELIVERIES_PENDING_MAX: i64 = 1_000;
 /// How many events a webhook may lag behind. Older events are dropped and counted.
 pub const WEBHOOK_BEHIND_MAX: i64 = 100_000;
+/// Events older than this cause no notification, such as those from before a restore.
+pub const NOTIFICATION_EVENT_AGE_S_MAX: i64 = 24 * 60 * 60;
+/// Maximum number of notifications kept per person and organization.
+pub const NOTIFICATIONS_PER_PERSON_MAX: i64 = 1_000;
+/// Retention of notifications, whether read or not.
+pub const NOTIFICATION_DAYS_KEPT: i64 = 90;
+/// Maximum number of notifications in one email. The rest follows in the next one.
+pub const NOTIFICATIONS_PER_MAIL_MAX: i64 = 50;
+pub const CHAT_DESTINATIONS_PER_ORGANIZATION_MAX: i64 = 100;
+/// Maximum number of messages that wait for one chat destination or person. Further ones are dropped and logged.
+pub const CHAT_MESSAGES_PENDING_MAX: i64 = 10_000;
+/// Maximum number of notifications in one chat message. The rest follows in the next one.
+pub const NOTIFICATIONS_PER_CHAT_MESSAGE_MAX: i64 = 15;
+/// Maximum difference between the time of a request of Slack and the server's clock.
+pub const SLACK_REQUEST_AGE_S_MAX: i64 = 5 * 60;
+/// How long a request of Slack is remembered, so that a replay is refused. Longer than it can be valid.
+pub const SLACK_REQUEST_KEPT_S: i64 = 60 * 60;
+/// Maximum size of a request of Slack. A button press contains the message with the button.
+pub const SLACK_BODY_BYTES_MAX: usize = 256 * 1024;
+pub const SLACK_SIGNING_SECRET_BYTES_MAX: usize = 200;
+pub const SLACK_BOT_TOKEN_BYTES_MAX: usize = 400;
+/// How long an action link in an email can be used.
+pub const ACTION_LINK_S: i64 = 3 * 24 * 60 * 60;
+
 /// Days for which a commit status is kept after its last change.
 pub const COMMIT_STATUS_DAYS_KEPT: i64 = 30;
 /// Retention of finished deliveries and their attempts.

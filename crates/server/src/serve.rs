@@ -32,6 +32,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves requests until the shutdown token is cancelled, then gives open requests [`SHUTDOWN_MAX`] to finish.
 pub async fn serve(app: Arc<App>, listener: TcpListener) {
+    match jobs::renew_leases(&app.services).await {
+        Ok(0) => {}
+        Ok(sessions) => tracing::info!(sessions, "leases renewed after start"),
+        Err(error) => tracing::error!(?error, "cannot renew leases after start"),
+    }
     let edge = Arc::new(HttpService::new(app.clone()));
     let work = tokio::spawn(jobs::run(app.jobs.clone()));
     let connections = Arc::new(ConnectionLimits::new(app.config().trusted_proxies.clone()));

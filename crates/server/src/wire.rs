@@ -17,8 +17,12 @@ pub(crate) fn role_to_wire(role: Role) -> WireRole {
     }
 }
 
-pub(crate) fn user_kind(is_service: bool) -> UserKind {
-    if is_service { UserKind::Service } else { UserKind::Person }
+pub(crate) fn user_kind(is_service: bool, is_agent: bool) -> UserKind {
+    match (is_service, is_agent) {
+        (_, true) => UserKind::Agent,
+        (true, false) => UserKind::Service,
+        (false, false) => UserKind::Person,
+    }
 }
 
 pub(crate) fn actor_to_wire(actor: &Actor) -> WireActor {

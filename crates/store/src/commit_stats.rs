@@ -26,6 +26,8 @@ pub struct CommitStats {
     pub jobs: u64,
     /// Number of write jobs that are waiting in the queue.
     pub waiting: u64,
+    /// Number of times that a thread has waited for the database server. 0 on SQLite.
+    pub round_trips: u64,
 }
 
 impl CommitHistogram {
@@ -52,6 +54,7 @@ impl CommitHistogram {
             sum_us: self.sum_us.load(Ordering::Relaxed),
             jobs: self.jobs.load(Ordering::Relaxed),
             waiting: waiting as u64,
+            round_trips: 0,
         }
     }
 }

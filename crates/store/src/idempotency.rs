@@ -4,7 +4,7 @@ use aws_lc_rs::digest;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::sql::{json_columns, statements};
+use crate::sql::{BoundRead, json_columns, statements};
 use crate::tx::{StoreRead, Tx};
 
 /// How long responses are stored, in seconds.
@@ -72,12 +72,16 @@ pub fn ensure_durable(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.row(&EMIT_WAL_RECORD, &[]).map(drop)
 }
 
+/// The read of [`find`].
+pub fn read_of_find(db: &impl StoreRead, once: &IdempotencyKey) -> BoundRead {
+    let oldest = db.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
+    BoundRead::new(&FIND, [once.digest.as_slice().into(), oldest.into()])
+}
+
 pub fn find(tx: &mut Tx<'_>, once: &IdempotencyKey) -> Result<KeyLookup, StoreError> {
-    let oldest = tx.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
     type ResponseColumns = (Vec<u8>, u16, Vec<(String, String)>, String);
-    let found: Option<ResponseColumns> =
-        tx.fetch_optional(&FIND, &[once.digest.as_slice().into(), oldest.into()])?;
-    Ok(match found {
+    let found: Vec<ResponseColumns> = tx.fetch_bound(&read_of_find(tx, once))?;
+    Ok(match found.into_iter().next() {
         None => KeyLookup::None,
         Some((hash, ..)) if hash != once.request_hash => KeyLookup::Different,
         Some((_, status, headers, body)) => KeyLookup::Same(StoredResponse { status, headers, body }),

@@ -18,6 +18,7 @@ pub mod migrations;
 pub mod outbox;
 pub mod pagination;
 mod postgres;
+mod read_ahead;
 mod read_queue;
 pub mod sql;
 mod sqlite;

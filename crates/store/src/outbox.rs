@@ -6,7 +6,7 @@ use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::value::{text, to_json};
-use crate::sql::{from_row, statements};
+use crate::sql::{QueuedWrite, from_row, statements};
 use crate::tx::{StoreRead, Tx};
 
 /// Maximum number of due effects fetched at once.
@@ -34,7 +34,7 @@ from_row!(DueEffect { org, id, payload, attempts });
 pub(crate) fn enqueue(tx: &mut Tx<'_>, effect: &OutboxEffect) -> Result<(), StoreError> {
     let id = EffectId::from_parts(tx.now(), tx.entropy()?);
     let params = [text(id), effect.kind.as_str().into(), to_json(&effect.payload)?.into(), tx.now().into()];
-    tx.execute(&ENQUEUE, &params).map(drop)
+    tx.queue(QueuedWrite::new(&ENQUEUE, params.into(), 1))
 }
 
 /// Due effects of one kind, oldest first.

@@ -16,8 +16,10 @@ use crate::TxConfig;
 use crate::audit::append::{self, AuditHeads};
 use crate::error::StoreError;
 use crate::job::BegunTx;
+use crate::read_ahead::RowsAhead;
+use crate::sql::bound::{bind_org, org_param, refuse_nul};
 use crate::sql::value::{SqlRow, SqlValue, text};
-use crate::sql::{FromRow, SqlConn, SqlStatement, StatementKind, StatementScope, ToParams};
+use crate::sql::{BoundRead, FromRow, QueuedWrite, SqlConn, SqlStatement, StatementKind, ToParams};
 use crate::{entropy, outbox, tables};
 
 /// The organization and the actor of a transaction.
@@ -67,6 +69,15 @@ pub trait StoreRead {
         row.map(|row| row.read().map_err(|error| error.in_statement(statement))).transpose()
     }
 
+    /// Runs a query with its parameters and returns all rows.
+    fn fetch_bound<T: FromRow>(&mut self, read: &BoundRead) -> Result<Vec<T>, StoreError> {
+        self.fetch_all(read.statement, &read.params)
+    }
+
+    /// Runs several reads in one round trip, if the database is another process. Each of the next reads that has the
+    /// same statement and parameters takes its rows from here, unless the transaction writes in between.
+    fn read_ahead(&mut self, reads: impl FnOnce(&Self) -> Vec<BoundRead>) -> Result<(), StoreError>;
+
     /// Runs a query that returns one number. Returns 0 if there is no row.
     fn fetch_count(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<i64, StoreError> {
         Ok(self.fetch_optional(statement, params)?.unwrap_or(0))
@@ -78,13 +89,14 @@ pub(crate) const READ_S_MAX: u64 = 5;
 
 pub struct ReadTx<'c> {
     conn: &'c mut dyn SqlConn,
-    org: Option<OrgId>,
+    org: Option<SqlValue>,
     now: Timestamp,
+    ahead: RowsAhead,
 }
 
 impl<'c> ReadTx<'c> {
     pub(crate) fn new(conn: &'c mut dyn SqlConn, org: Option<OrgId>, now: Timestamp) -> Self {
-        Self { conn, org, now }
+        Self { conn, org: org.map(text), now, ahead: RowsAhead::default() }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -98,8 +110,18 @@ impl StoreRead for ReadTx<'_> {
     }
 
     fn rows(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
-        let org = self.org.map(text);
-        self.conn.query(statement, &bind_org(statement, org.as_ref(), params)?)
+        if let Some(rows) = self.ahead.take(statement, params) {
+            return Ok(rows);
+        }
+        self.conn.query(statement, &bind_org(statement, self.org.as_ref(), params)?)
+    }
+
+    fn read_ahead(&mut self, reads: impl FnOnce(&Self) -> Vec<BoundRead>) -> Result<(), StoreError> {
+        if !self.conn.is_remote() {
+            return Ok(());
+        }
+        let reads = reads(self);
+        self.ahead.run(self.conn, self.org.as_ref(), reads)
     }
 }
 
@@ -122,6 +144,7 @@ pub struct Tx<'c> {
     epoch: i64,
     changes: u32,
     recorded: Vec<Event>,
+    ahead: RowsAhead,
 }
 
 impl<'c> Tx<'c> {
@@ -129,7 +152,8 @@ impl<'c> Tx<'c> {
         let BegunTx { conn, state, now } = begun;
         let epoch = state.epoch.unwrap_or_else(|| ground.epoch.load(Ordering::SeqCst));
         let org = context.org.map(text);
-        Self { conn, state, context, org, now, ground, epoch, changes: 0, recorded: Vec::new() }
+        let (recorded, ahead) = (Vec::new(), RowsAhead::default());
+        Self { conn, state, context, org, now, ground, epoch, changes: 0, recorded, ahead }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -191,7 +215,10 @@ impl<'c> Tx<'c> {
             return work(self);
         }
         let outer = (self.context.org.replace(org), self.org.replace(text(org)));
+        // Rows that were read ahead belong to one organization.
+        self.ahead = RowsAhead::default();
         let result = work(self);
+        self.ahead = RowsAhead::default();
         (self.context.org, self.org) = outer;
         result
     }
@@ -201,9 +228,7 @@ impl<'c> Tx<'c> {
         statement: &SqlStatement,
         params: &[SqlValue],
     ) -> Result<u64, StoreError> {
-        if statement.kind == StatementKind::Write {
-            self.changes += 1;
-        }
+        self.begin_write(statement);
         self.conn.execute(statement, &bind_org(statement, self.org.as_ref(), params)?)
     }
 
@@ -219,11 +244,31 @@ impl<'c> Tx<'c> {
         }
     }
 
+    fn begin_write(&mut self, statement: &SqlStatement) {
+        if statement.kind == StatementKind::Write {
+            self.changes += 1;
+        }
+        // What was read ahead may change.
+        self.ahead = RowsAhead::default();
+    }
+
     /// Writes a record with an insert or an upsert, which must change exactly one row.
-    pub(crate) fn put(&mut self, statement: &SqlStatement, record: &impl ToParams) -> Result<(), StoreError> {
+    pub(crate) fn put(
+        &mut self,
+        statement: &'static SqlStatement,
+        record: &impl ToParams,
+    ) -> Result<(), StoreError> {
         let mut params = Vec::new();
         record.to_params(&mut params)?;
-        self.execute_one(statement, &params)
+        self.queue(QueuedWrite::new(statement, params, 1))
+    }
+
+    /// Runs a write whose result the caller does not need, now or later in the transaction.
+    pub(crate) fn queue(&mut self, mut write: QueuedWrite) -> Result<(), StoreError> {
+        self.begin_write(write.first.statement);
+        refuse_nul(write.all_params())?;
+        write.org = org_param(write.first.statement, self.org.as_ref())?.cloned();
+        self.conn.queue(write)
     }
 
     /// Records an event in the transaction's organization.
@@ -312,27 +357,21 @@ impl StoreRead for Tx<'_> {
     }
 
     fn rows(&mut self, statement: &SqlStatement, params: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
+        if let Some(rows) = self.ahead.take(statement, params) {
+            return Ok(rows);
+        }
         self.conn.query(statement, &bind_org(statement, self.org.as_ref(), params)?)
+    }
+
+    fn read_ahead(&mut self, reads: impl FnOnce(&Self) -> Vec<BoundRead>) -> Result<(), StoreError> {
+        if !self.conn.is_remote() {
+            return Ok(());
+        }
+        let reads = reads(self);
+        self.ahead.run(self.conn, self.org.as_ref(), reads)
     }
 }
 
 pub(crate) fn read_timeout() -> StoreError {
     StoreError::Unavailable(format!("a read took longer than {READ_S_MAX} s"))
-}
-
-fn bind_org<'v>(
-    statement: &SqlStatement,
-    org: Option<&'v SqlValue>,
-    params: &'v [SqlValue],
-) -> Result<Vec<&'v SqlValue>, StoreError> {
-    if params.iter().any(|param| matches!(param, SqlValue::Text(text) if text.as_bytes().contains(&0))) {
-        return Err(StoreError::Nul);
-    }
-    match (statement.scope, org) {
-        (StatementScope::Instance, _) => Ok(params.iter().collect()),
-        (StatementScope::Org, Some(org)) => Ok(std::iter::once(org).chain(params).collect()),
-        (StatementScope::Org, None) => {
-            Err(StoreError::Bug(format!("{} needs an organization", statement.name)))
-        }
-    }
 }

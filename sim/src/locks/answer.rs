@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use berth_core::decision::CommandRefusal;
+use berth_core::decision::{CommandRefusal, RefusableDecision, RuleDecision};
 use berth_core::deployment::EnvironmentDeployment;
 use berth_core::deployment::environment::report::RunnerOrder;
 use berth_core::environment::claim::ClaimOutcome;
@@ -56,4 +56,23 @@ fn write_session(f: &mut fmt::Formatter<'_>, session: &Session) -> fmt::Result {
 
 fn write_ticket(f: &mut fmt::Formatter<'_>, ticket: &Ticket) -> fmt::Result {
     write!(f, "ticket {} of {}, {}", ticket.number, ticket.holder.name, ticket.status.as_str())
+}
+
+pub(super) fn ignore_answer<A>(decision: RuleDecision<A>) -> RuleDecision<LockAnswer> {
+    map_answer(decision, |_| LockAnswer::Done)
+}
+
+pub(super) fn ruling_answer<A>(
+    ruling: RefusableDecision<A>,
+    answer: impl FnOnce(A) -> LockAnswer,
+) -> RuleDecision<LockAnswer> {
+    map_answer(ruling, |result: Result<A, CommandRefusal>| result.map_or_else(LockAnswer::Refused, answer))
+}
+
+pub(super) fn map_answer<A>(
+    decision: RuleDecision<A>,
+    answer: impl FnOnce(A) -> LockAnswer,
+) -> RuleDecision<LockAnswer> {
+    let RuleDecision { changes, events, effects, answer: given } = decision;
+    RuleDecision { changes, events, effects, answer: answer(given) }
 }

@@ -30,6 +30,7 @@ pub enum LockRequest {
         commit: Option<u8>,
         deploy: bool,
         ttl_seconds: Option<i64>,
+        lease_seconds: Option<i64>,
         wait_seconds: Option<i64>,
     },
     Extend {
@@ -37,6 +38,11 @@ pub enum LockRequest {
         session: WhichSession,
         ttl_seconds: Option<i64>,
         stale_fence: Option<bool>,
+    },
+    /// A heartbeat of a session's holder.
+    RenewLease {
+        by: u8,
+        session: WhichSession,
     },
     Release {
         by: u8,
@@ -81,7 +87,7 @@ pub enum LockRequest {
         nonce: WhichNonce,
         outcome: ReportedOutcome,
     },
-    /// A heartbeat.
+    /// A heartbeat of a runner.
     Heartbeat {
         deployment: WhichDeployment,
         nonce: WhichNonce,
@@ -182,6 +188,7 @@ pub enum WorldChange {
 pub enum DueMoment {
     Expiry,
     Idle,
+    Lease,
     /// The expiry of the first ticket.
     Ticket,
     Takeover,
@@ -209,6 +216,7 @@ impl fmt::Display for LockRequest {
         match self {
             LockRequest::Claim { by, .. }
             | LockRequest::Extend { by, .. }
+            | LockRequest::RenewLease { by, .. }
             | LockRequest::Release { by, .. }
             | LockRequest::Force { by, .. }
             | LockRequest::HandOver { by, .. }
@@ -227,6 +235,7 @@ impl LockRequest {
         match self {
             LockRequest::Claim { by, .. }
             | LockRequest::Extend { by, .. }
+            | LockRequest::RenewLease { by, .. }
             | LockRequest::Release { by, .. }
             | LockRequest::Force { by, .. }
             | LockRequest::HandOver { by, .. }
@@ -243,6 +252,7 @@ impl LockRequest {
         match self {
             LockRequest::Claim { by, .. }
             | LockRequest::Extend { by, .. }
+            | LockRequest::RenewLease { by, .. }
             | LockRequest::Release { by, .. }
             | LockRequest::Force { by, .. }
             | LockRequest::HandOver { by, .. }

@@ -1,7 +1,7 @@
 //! Applies a command to the rules. Accesses records only through [`LockRecords`], so that every backend runs the
 //! same code.
 
-use berth_core::decision::{CommandRefusal, RefusableDecision, RuleDecision};
+use berth_core::decision::RuleDecision;
 use berth_core::deployment::environment::report::{DeploymentOutcome, order, report};
 use berth_core::deployment::environment::{GrantCommand, cancel::cancel, grant::grant};
 use berth_core::deployment::{EnvironmentDeployment, ExecutionFailure, FailureCode};
@@ -12,12 +12,13 @@ use berth_core::environment::extend::extend;
 use berth_core::environment::fence::Fence;
 use berth_core::environment::force::{ForceClaimCommand, force_claim};
 use berth_core::environment::hand_over::hand_over;
+use berth_core::environment::lease::renew_lease;
 use berth_core::environment::queue::leave_queue;
 use berth_core::environment::release::{ReleaseCommand, release};
 use berth_core::environment::{ClaimTerms, DecisionContext, Lock, NamedSession, Session, Ticket, settle};
 use berth_core::id::EnvironmentId;
 
-use super::answer::LockAnswer;
+use super::answer::{LockAnswer, ignore_answer, map_answer, ruling_answer};
 use super::command::{
     EnvironmentIndex, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce, WhichSession, WhichTicket,
 };
@@ -58,6 +59,7 @@ pub fn execute(
             view.execute_queue_request(request, moment)
         }
         LockRequest::Extend { .. }
+        | LockRequest::RenewLease { .. }
         | LockRequest::Release { .. }
         | LockRequest::HandOver { .. }
         | LockRequest::Deploy { .. } => view.execute_session_request(request, moment),
@@ -109,7 +111,9 @@ pub fn find_subject(
             expected: view.if_match_fence(*stale_fence),
             ..RequestSubject::default()
         },
-        LockRequest::HandOver { session, .. } | LockRequest::Deploy { session, .. } => {
+        LockRequest::RenewLease { session, .. }
+        | LockRequest::HandOver { session, .. }
+        | LockRequest::Deploy { session, .. } => {
             RequestSubject { session: view.find_session(*session), ..RequestSubject::default() }
         }
         LockRequest::Force { stale_fence, .. } => {
@@ -199,17 +203,18 @@ struct RequestView<'a, R> {
 
 impl<R: LockRecords> RequestView<'_, R> {
     fn execute_queue_request(&self, request: &LockRequest, moment: &DecisionContext) -> LockDecision {
-        let wish = |commit: &Option<u8>, deploy, ttl_seconds| ClaimTerms {
+        let wish = |commit: &Option<u8>, deploy, ttl_seconds, lease_seconds| ClaimTerms {
             commit: commit.map(fixtures::commit),
             context: Some(fixtures::reason("because")),
             contact: None,
             ttl_seconds,
+            lease_seconds,
             deploy,
             is_untrusted: false,
         };
         match request {
-            LockRequest::Claim { by, commit, deploy, ttl_seconds, wait_seconds } => {
-                let wish = wish(commit, *deploy, *ttl_seconds);
+            LockRequest::Claim { by, commit, deploy, ttl_seconds, lease_seconds, wait_seconds } => {
+                let wish = wish(commit, *deploy, *ttl_seconds, *lease_seconds);
                 let (holder, token) = (fixtures::person(*by), self.valid_token(*by));
                 let cmd = ClaimCommand { by: holder, token, terms: wish, wait_seconds: *wait_seconds };
                 Some(ruling_answer(claim(self.lock, &cmd, moment), |it| LockAnswer::Claimed(Box::new(it))))
@@ -218,7 +223,7 @@ impl<R: LockRecords> RequestView<'_, R> {
                 let cmd = ForceClaimCommand {
                     by: fixtures::person(*by),
                     token: self.valid_token(*by),
-                    terms: wish(commit, true, None),
+                    terms: wish(commit, true, None, None),
                     why: Some(fixtures::reason("urgent")),
                     mode: *mode,
                     expected: self.if_match_fence(*stale_fence),
@@ -243,6 +248,12 @@ impl<R: LockRecords> RequestView<'_, R> {
                 let session = self.find_session(*session)?;
                 let named = NamedSession { session: &session, expected: self.if_match_fence(*stale_fence) };
                 let ruling = extend(lock, &named, &fixtures::person(*by), *ttl_seconds, moment);
+                Some(ruling_answer(ruling, |it| LockAnswer::Session(Box::new(it))))
+            }
+            LockRequest::RenewLease { by, session } => {
+                let session = self.find_session(*session)?;
+                let named = NamedSession { session: &session, expected: None };
+                let ruling = renew_lease(lock, &named, &fixtures::person(*by), moment);
                 Some(ruling_answer(ruling, |it| LockAnswer::Session(Box::new(it))))
             }
             LockRequest::Release { by, session, may_force, stale_fence } => {
@@ -378,23 +389,4 @@ fn sent_nonce(deployment: &EnvironmentDeployment, nonce: WhichNonce) -> String {
         WhichNonce::OfRunner(runner) => nonce_text(runner),
         WhichNonce::Granted => deployment.attempt().map_or_else(|| nonce_text(0), |it| it.nonce.clone()),
     }
-}
-
-fn ignore_answer<A>(decision: RuleDecision<A>) -> RuleDecision<LockAnswer> {
-    map_answer(decision, |_| LockAnswer::Done)
-}
-
-fn ruling_answer<A>(
-    ruling: RefusableDecision<A>,
-    answer: impl FnOnce(A) -> LockAnswer,
-) -> RuleDecision<LockAnswer> {
-    map_answer(ruling, |result: Result<A, CommandRefusal>| result.map_or_else(LockAnswer::Refused, answer))
-}
-
-fn map_answer<A>(
-    decision: RuleDecision<A>,
-    answer: impl FnOnce(A) -> LockAnswer,
-) -> RuleDecision<LockAnswer> {
-    let RuleDecision { changes, events, effects, answer: given } = decision;
-    RuleDecision { changes, events, effects, answer: answer(given) }
 }

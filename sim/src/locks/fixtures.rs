@@ -6,7 +6,7 @@ use berth_core::environment::LockHolder;
 use berth_core::event::ActorType;
 use berth_core::id::{EnvironmentId, PipelineId, TokenId, UserId};
 use berth_core::name::{CommitId, EnvName, Reason};
-use berth_core::pipeline::model::{EnvironmentDefinition, ReleaseAction, ReleaseCondition};
+use berth_core::pipeline::model::{EnvironmentDefinition, QueuePolicy, ReleaseAction, ReleaseCondition};
 use berth_core::pipeline::seconds::DurationSeconds;
 use berth_core::time::Timestamp;
 
@@ -23,7 +23,13 @@ pub const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_123);
 
 pub fn person(index: u8) -> LockHolder {
     let id = UserId::from_parts(START, [0, 0, 0, 1, 0, 0, 0, 0, 0, index]);
-    LockHolder { kind: ActorType::User, id, name: PEOPLE[usize::from(index)].to_owned(), session_token: None }
+    LockHolder {
+        kind: ActorType::User,
+        id,
+        name: PEOPLE[usize::from(index)].to_owned(),
+        session_token: None,
+        agent: None,
+    }
 }
 
 /// Returns the person's only token.
@@ -69,6 +75,7 @@ pub fn configuration(place: u8) -> EnvironmentDefinition {
         ttl: None,
         labels: Vec::new(),
         owner: None,
+        queue: QueuePolicy::default(),
         vars: BTreeMap::new(),
         skip: BTreeSet::new(),
     };

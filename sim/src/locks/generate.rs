@@ -30,7 +30,11 @@ fn command(chance: &mut SeededRandom, share_of_qa: u64, is_calm: bool) -> LockCo
     let place = EnvironmentIndex::from(!chance.percent(share_of_qa));
     match chance.below(100) {
         0..18 => LockCommand::Change(world_change(chance, place, is_calm)),
-        18..24 => {
+        18..22 => LockCommand::Request {
+            place,
+            request: LockRequest::RenewLease { by: person(chance), session: session(chance) },
+        },
+        22..28 => {
             LockCommand::Race { place, first: request(chance, is_calm), second: request(chance, is_calm) }
         }
         _ => LockCommand::Request { place, request: request(chance, is_calm) },
@@ -110,6 +114,7 @@ fn claim(chance: &mut SeededRandom, by: u8) -> LockRequest {
         commit: if chance.percent(60) { Some(chance.below_u8(4)) } else { None },
         deploy: chance.percent(80),
         ttl_seconds: chance.pick(&[None, None, Some(60), Some(300), Some(3_600)]),
+        lease_seconds: chance.pick(&[None, None, Some(15), Some(90), Some(600)]),
         wait_seconds: chance.pick(&[None, Some(1), Some(90), Some(500), Some(3_600)]),
     }
 }
@@ -175,6 +180,7 @@ fn world_change(chance: &mut SeededRandom, place: EnvironmentIndex, is_calm: boo
             due: chance.pick(&[
                 DueMoment::Expiry,
                 DueMoment::Idle,
+                DueMoment::Lease,
                 DueMoment::Ticket,
                 DueMoment::Takeover,
                 DueMoment::Next,

@@ -158,9 +158,22 @@ impl LockModel {
 
     /// Writes the decision unless it is outdated. The oracle does not check it.
     pub fn commit_unchecked(&mut self, mut step: LockStep) -> LockStep {
+        // A deletion may change nothing in the environment, but it must not come after a write that it has not seen.
+        let version = |lock: &Lock| lock.environment.version;
+        if matches!(step.request, LockRequest::Delete { .. })
+            && step.before.as_ref().map(version) != self.store.load(step.environment).as_ref().map(version)
+        {
+            step.is_outdated = true;
+            return step;
+        }
         match self.store.apply(step.decision.clone()) {
             Err(VersionConflict) => step.is_outdated = true,
-            Ok(_) => {
+            Ok(answer) => {
+                if let (LockRequest::RenewLease { .. }, LockAnswer::Session(renewed)) =
+                    (&step.request, &answer)
+                {
+                    self.store.renew_lease(renewed);
+                }
                 self.surroundings.record_commit(step.place, &step.request);
                 // The new pipeline must be paused if the old one was.
                 if step.request == LockRequest::Recreate {

@@ -104,6 +104,7 @@ fn due_time(lock: &Lock, due: DueMoment) -> Option<Timestamp> {
     match due {
         DueMoment::Expiry => session?.expires_at,
         DueMoment::Idle => Some(session?.active_at.plus_seconds(session?.idle_seconds?)),
+        DueMoment::Lease => session?.lease_expires_at,
         DueMoment::Ticket => lock.tickets.first().map(|ticket| ticket.expires_at),
         DueMoment::Takeover => lock.tickets.first()?.takeover.as_ref()?.at,
         DueMoment::Next => lock.environment.agenda.due_at,

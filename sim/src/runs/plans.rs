@@ -5,6 +5,7 @@ use std::fmt;
 
 use berth_core::deployment::run::{Plan, StagePlan, StageType, StepActivation, StepPlan};
 use berth_core::id::RegistryId;
+use berth_core::pipeline::checkout::CheckoutScope;
 use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::model::{OnFailure, RetryPolicy, StepType};
 use berth_core::pipeline::seconds::DurationSeconds;
@@ -147,6 +148,9 @@ fn planned_step(stage: &str, at: usize, shape: &StepShape) -> StepPlan {
         on_lost: shape.on_lost,
         runs_on: Vec::new(),
         network: NetworkAccess::Host,
+        checkout: CheckoutScope::All,
+        container: None,
+        services: BTreeMap::new(),
     }
 }
 

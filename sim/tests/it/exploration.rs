@@ -13,7 +13,14 @@ fn to_commands(asks: &[LockRequest]) -> Vec<LockCommand> {
 }
 
 fn claim(by: u8, wait_seconds: Option<i64>) -> LockRequest {
-    LockRequest::Claim { by, commit: Some(by), deploy: true, ttl_seconds: None, wait_seconds }
+    LockRequest::Claim {
+        by,
+        commit: Some(by),
+        deploy: true,
+        ttl_seconds: None,
+        lease_seconds: None,
+        wait_seconds,
+    }
 }
 
 fn force(by: u8, mode: TakeoverMode) -> LockRequest {

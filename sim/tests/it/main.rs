@@ -1,5 +1,6 @@
 //! The rules of the lock and of a run under random commands.
 
+mod agents;
 mod calls;
 mod drills;
 mod exploration;

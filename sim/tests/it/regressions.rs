@@ -34,6 +34,7 @@ impl LockFixture {
             commit,
             deploy: true,
             ttl_seconds: Some(3_600),
+            lease_seconds: None,
             wait_seconds: None,
         })
     }

@@ -87,6 +87,13 @@ mod tests {
     }
 
     #[test]
+    fn manifest_of_the_kubernetes_runner_is_valid() {
+        let Some(python) = find_python() else { return };
+        let manifest = std::fs::read_to_string(root().join("packaging/kubernetes/runner.yaml")).unwrap();
+        validate(&python, &manifest);
+    }
+
+    #[test]
     fn chart_renders_valid_manifests_that_need_no_privileges() {
         let Some(python) = find_python() else { return };
         let single = render_manifest(&python, &json!({}));

@@ -13,6 +13,8 @@ pub(super) struct JunitReport {
     pub(super) skipped: Vec<String>,
     pub(super) impossible: Vec<String>,
     pub(super) covered: Vec<String>,
+    /// Tests that passed only when they were repeated. Browser tests are repeated in CI.
+    pub(super) flaky: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -36,7 +38,11 @@ fn parse_report(text: &str) -> Result<JunitReport, roxmltree::Error> {
         let name = [case.attribute("classname"), case.attribute("name")];
         let name: Vec<_> = name.into_iter().flatten().collect();
         let seconds = case.attribute("time").and_then(|time| time.parse().ok()).unwrap_or(0.0);
-        report.cases.push(JunitCase { name: name.join(" "), took: Duration::from_secs_f64(seconds) });
+        let name = name.join(" ");
+        if case.children().any(|node| node.tag_name().name().starts_with("flaky")) {
+            report.flaky.push(name.clone());
+        }
+        report.cases.push(JunitCase { name, took: Duration::from_secs_f64(seconds) });
         let output =
             case.children().filter(|node| node.has_tag_name("system-out") || node.has_tag_name("system-err"));
         for line in output.filter_map(|node| node.text()).flat_map(str::lines) {
@@ -57,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn junit_report_is_parsed_with_times_skips_and_coverage() {
+    fn junit_report_is_parsed_with_times_skips_coverage_and_flaky_tests() {
         let text = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="nextest-run"><testsuite name="berth-store::it">
   <testcase name="chain::edit_is_found" classname="berth-store::it" time="1.250">
@@ -68,6 +74,9 @@ COVERED: 200 sequences
 NOT POSSIBLE: Landlock: the kernel has none
 </system-err>
   </testcase>
+  <testcase name="home is live" classname="home.spec.ts" time="2">
+    <flakyFailure message="home.spec.ts:4:1" type="FAILURE" time="10">timed out</flakyFailure>
+  </testcase>
 </testsuite></testsuites>"#;
         let report = parse_report(text).unwrap();
         assert_eq!(report.cases[0].name, "berth-store::it chain::edit_is_found");
@@ -75,5 +84,6 @@ NOT POSSIBLE: Landlock: the kernel has none
         assert_eq!(report.covered, ["200 sequences"]);
         assert_eq!(report.skipped, ["PostgreSQL is missing: `apt-get install postgresql`"]);
         assert_eq!(report.impossible, ["Landlock: the kernel has none"]);
+        assert_eq!(report.flaky, ["home.spec.ts home is live"]);
     }
 }

@@ -13,7 +13,7 @@ use berth_testkit::outcome::{LONG_VARIABLE, STRICT_VARIABLE};
 use tempfile::TempDir;
 
 use crate::tool::{self, TaskResult, cargo, cargo_has};
-use crate::{clients, mutants, npm, python, schemathesis, web};
+use crate::{clients, mutants, npm, python, schemathesis, sdk, web};
 use build::{BuildResult, cargo_with_lints};
 use prepare::TestTools;
 use report::{CollectedReports, SuiteOutcome, TestSuite};
@@ -168,6 +168,14 @@ impl TestRun {
                     SuiteOutcome::Skipped("no generator".into())
                 }
                 generators => to_outcome(clients::drive_demo(generators, berth)),
+            }
+        });
+        self.run_suite("sdk", "TypeScript and Python packages, installed, against the real server", |run| {
+            match run.tools.sdk {
+                sdk::SdkTools { has_typescript: false, has_python: false } => {
+                    SuiteOutcome::Skipped("no build tools".into())
+                }
+                tools => to_outcome(sdk::test_packages(tools, berth)),
             }
         });
         self.run_suite("browser", "dashboard in Chromium against the real server", |run| {

@@ -6,7 +6,7 @@ use std::process::Command;
 use berth_testkit::PostgresServer;
 
 use crate::tool::{apt_install, cargo, cargo_has, may_install, output, run};
-use crate::{clients, dist, npm, postgres, python, schemathesis, web};
+use crate::{clients, dist, npm, postgres, python, schemathesis, sdk, web};
 
 /// Programs from Debian packages: path, package, and the suites that need them.
 const PROGRAMS: &[(&str, &str, &str)] = &[
@@ -24,11 +24,14 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("/usr/bin/dpkg-shlibdeps", "dpkg-dev", "the Debian package"),
     ("/usr/bin/systemd-analyze", "systemd", "systemd units"),
     ("/usr/bin/mmdebstrap", "mmdebstrap", "the container image"),
-    ("/usr/bin/buildah", "buildah", "the container image"),
-    ("/usr/bin/podman", "podman", "the container image"),
-    ("/usr/sbin/runc", "runc", "the container image"),
-    ("/usr/lib/podman/netavark", "netavark", "the compose file"),
-    ("/usr/lib/podman/aardvark-dns", "aardvark-dns", "the compose file"),
+    ("/usr/bin/buildah", "buildah", "containers"),
+    ("/usr/bin/podman", "podman", "containers"),
+    ("/usr/sbin/runc", "runc", "containers"),
+    ("/usr/sbin/iptables", "iptables", "containers"),
+    ("/usr/lib/podman/netavark", "netavark", "containers"),
+    ("/usr/lib/podman/aardvark-dns", "aardvark-dns", "containers"),
+    ("/bin/busybox", "busybox-static", "containers"),
+    ("/usr/bin/docker-registry", "docker-registry", "containers"),
     (web::CHROMIUM, "chromium", "browser tests"),
 ];
 
@@ -50,6 +53,7 @@ pub(super) struct TestTools {
     pub(super) python: Option<PathBuf>,
     pub(super) schemathesis: Option<PathBuf>,
     pub(super) generators: clients::ClientGenerators,
+    pub(super) sdk: sdk::SdkTools,
     pub(super) has_node: bool,
     pub(super) missing: Vec<MissingTool>,
 }
@@ -73,7 +77,7 @@ pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
     if tools.has_node {
         match npm::install() {
             Ok(dir) => tools.npm = Some(dir),
-            Err(why) => tools.add_missing("packages from npm", "emulated forge, GitLab templates", why),
+            Err(why) => tools.add_missing("packages from npm", "emulated forge, GitLab templates, MCP", why),
         }
         if let Err(why) = web::install() {
             tools.has_node = false;
@@ -83,14 +87,22 @@ pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
             Ok(dir) => tools.generators.npm = Some(dir),
             Err(why) => tools.add_missing("the TypeScript generator", "generated clients", why),
         }
+        match sdk::install_typescript() {
+            Ok(()) => tools.sdk.has_typescript = true,
+            Err(why) => tools.add_missing("packages from npm", "TypeScript SDK", why),
+        }
     }
     match python::install_for_tests() {
         Ok(python) => tools.python = Some(python),
-        Err(why) => tools.add_missing("packages from PyPI", "ID tokens, GitHub Action, packaging", why),
+        Err(why) => tools.add_missing("packages from PyPI", "ID tokens, GitHub Action, packaging, MCP", why),
     }
     match clients::install_python() {
         Ok(venv) => tools.generators.venv = Some(venv),
         Err(why) => tools.add_missing("the Python generator", "generated clients", why),
+    }
+    match sdk::install_python() {
+        Ok(()) => tools.sdk.has_python = true,
+        Err(why) => tools.add_missing("packages from PyPI", "Python SDK", why),
     }
     match schemathesis::install() {
         Ok(program) => tools.schemathesis = Some(program),

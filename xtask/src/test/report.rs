@@ -26,6 +26,7 @@ pub(super) struct CollectedReports {
     skipped: Vec<String>,
     impossible: Vec<String>,
     covered: Vec<String>,
+    flaky: Vec<String>,
 }
 
 impl CollectedReports {
@@ -42,6 +43,7 @@ impl CollectedReports {
             (&mut self.skipped, report.skipped),
             (&mut self.impossible, report.impossible),
             (&mut self.covered, report.covered),
+            (&mut self.flaky, report.flaky),
         ] {
             for line in lines {
                 if !all.contains(&line) {
@@ -62,6 +64,7 @@ pub(super) fn print_summary(
     print_list("Covered", &collected.covered);
     let slowest = collected.slowest.iter().map(|case| format!("{} {}", seconds(case.took), case.name));
     print_list("Slowest tests", &slowest.collect::<Vec<_>>());
+    print_list("Flaky: failed, then passed when repeated", &collected.flaky);
     print_list("Not possible on this machine", &collected.impossible);
     let mut skipped: Vec<String> = missing
         .iter()

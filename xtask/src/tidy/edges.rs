@@ -8,6 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "berth-server",
             "berth-engine",
             "berth-runner",
+            "berth-mcp",
             "berth-store",
             "berth-api",
             "berth-definition",
@@ -16,8 +17,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "crates/server",
-        &["berth-engine", "berth-store", "berth-api", "berth-analysis", "berth-definition", "berth-core"],
+        &[
+            "berth-engine",
+            "berth-mcp",
+            "berth-store",
+            "berth-api",
+            "berth-analysis",
+            "berth-definition",
+            "berth-core",
+        ],
     ),
+    ("crates/mcp", &[]),
     ("crates/engine", &["berth-store", "berth-api", "berth-analysis", "berth-definition", "berth-core"]),
     ("crates/runner", &["berth-api", "berth-definition", "berth-core"]),
     ("crates/store", &["berth-core"]),
@@ -47,6 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Additional dependencies that a crate's tests may have.
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("crates/berth", &["berth-testkit"]),
+    ("crates/engine", &["berth-testkit"]),
     ("crates/runner", &["berth-testkit"]),
     ("crates/server", &["berth-runner", "berth-testkit"]),
     ("crates/store", &["berth-sim", "berth-testkit"]),

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::{ApiClient, ClientError};
-use crate::output::CommandOutput;
+use crate::output::{CommandOutput, JsonArgs};
 
 /// Flags of every command that calls a server.
 #[derive(Debug, clap::Args)]
@@ -20,9 +20,8 @@ pub(crate) struct RemoteArgs {
     /// Organization slug [default: the token's organization]
     #[arg(long, global = true, env = "BERTH_ORG", value_name = "SLUG", help_heading = "Server")]
     org: Option<String>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 }
 
 /// A server, an organization and a token; saved by `berth login`.
@@ -37,8 +36,21 @@ pub(crate) struct ServerLogin {
 }
 
 impl RemoteArgs {
+    /// Reads --server and --org from a command line that may be incomplete.
+    pub(crate) fn from_words(words: impl Iterator<Item = String>) -> Self {
+        let words: Vec<String> = words.collect();
+        let value = |name: &str| {
+            let separate = words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
+            let joined = words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            let variable = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+            let given = separate.map(String::as_str).or(joined).map(str::to_owned);
+            given.or_else(|| variable(if name == "--org" { "BERTH_ORG" } else { "BERTH_SERVER" }))
+        };
+        Self { server: value("--server"), org: value("--org"), json: JsonArgs::default() }
+    }
+
     pub(crate) fn output(&self) -> CommandOutput {
-        CommandOutput::new(self.json)
+        self.json.output()
     }
 
     pub(crate) fn client(&self) -> anyhow::Result<ApiClient> {

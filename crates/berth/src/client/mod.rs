@@ -1,6 +1,7 @@
 //! Client of the public API.
 
 mod error;
+mod fields;
 mod login;
 mod sse;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use berth_api::Data;
 use berth_api::page::{List, PAGE_SIZE_MAX};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -20,6 +22,8 @@ use ureq::tls::{RootCerts, TlsConfig};
 
 pub(crate) use error::{ClientError, exit_code};
 pub(crate) use login::{RemoteArgs, ServerLogin};
+
+use crate::output::RawJson;
 
 /// Timeout for a whole response. The server holds a long poll for at most 30 seconds.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -39,10 +43,18 @@ pub(crate) struct ApiClient {
     login: ServerLogin,
 }
 
+/// Any response, also a refusal.
+pub(crate) struct AnyReply {
+    pub(crate) status: u16,
+    pub(crate) etag: Option<String>,
+    /// Null if the response has no body.
+    pub(crate) body: Value,
+}
+
 /// A response: the typed record, and the raw JSON with every member that the server sent.
 pub(crate) struct ApiReply<T> {
     pub(crate) data: T,
-    pub(crate) raw: Value,
+    pub(crate) raw: RawJson,
     pub(crate) etag: Option<String>,
 }
 
@@ -69,6 +81,15 @@ impl ApiClient {
     pub(crate) fn with_token(&self, token: &str) -> Self {
         let login = ServerLogin { token: token.to_owned(), ..self.login.clone() };
         Self { agent: self.agent.clone(), login }
+    }
+
+    pub(crate) fn server(&self) -> &str {
+        &self.login.server
+    }
+
+    /// Slug or id of the organization.
+    pub(crate) fn organization(&self) -> &str {
+        &self.login.organization
     }
 
     /// URL of a dashboard page.
@@ -166,6 +187,29 @@ impl ApiClient {
         parse_reply(&text, etag)
     }
 
+    /// Sends a request and returns the response, whatever its status.
+    pub(crate) fn request_any(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+        if_none_match: Option<&str>,
+    ) -> anyhow::Result<AnyReply> {
+        let key = new_idempotency_key()?;
+        let key = (*method == Method::POST).then_some(("idempotency-key", key.as_str()));
+        let headers: Vec<_> =
+            key.into_iter().chain(if_none_match.map(|etag| ("if-none-match", etag))).collect();
+        let body = body.map(Value::to_string);
+        let mut response = self.send_with_retries(method, path, body.as_deref(), &headers)?;
+        let etag = response.headers().get("etag").and_then(|it| it.to_str().ok()).map(str::to_owned);
+        let text = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX).read_to_string()?;
+        let body = match text.is_empty() {
+            true => Value::Null,
+            false => parse_json(&text)?,
+        };
+        Ok(AnyReply { status: response.status().as_u16(), etag, body })
+    }
+
     /// Reads the first `count` records of a list, page by page. The raw JSON of the reply has the shape of a single
     /// page.
     pub(crate) fn list<T: DeserializeOwned>(
@@ -193,6 +237,7 @@ impl ApiClient {
                 }
                 _ => {
                     let raw = serde_json::json!({ "data": raws, "hasMore": pagination.has_more });
+                    let raw = RawJson { value: raw, fields: fields::field_names::<T>() };
                     return Ok(ApiReply { data: records, raw, etag: None });
                 }
             }
@@ -327,7 +372,8 @@ impl ApiClient {
 fn parse_reply<T: DeserializeOwned>(text: &str, etag: Option<String>) -> anyhow::Result<ApiReply<T>> {
     let mut raw: Value = parse_json(text)?;
     let Data { data } = parse_json(text)?;
-    Ok(ApiReply { data, raw: raw["data"].take(), etag })
+    let raw = RawJson { value: raw["data"].take(), fields: fields::field_names::<T>() };
+    Ok(ApiReply { data, raw, etag })
 }
 
 fn parse_json<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
@@ -342,16 +388,10 @@ fn new_idempotency_key() -> anyhow::Result<String> {
     Ok(format!("cli-{:032x}", u128::from_be_bytes(bytes)))
 }
 
+/// Characters that are encoded in a path segment or a query value.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Percent-encodes a path segment or a query value.
 pub(crate) fn percent_encode(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                escaped.push(char::from(byte));
-            }
-            byte => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
+    utf8_percent_encode(text, RESERVED).to_string()
 }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use berth_api::analysis::{AnalysisNew, AnalysisStatus, WireAnalysis};
 use berth_api::fix::{FixPullRequest, FixPullRequestState};
+use clap_complete::ArgValueCandidates;
 
-use super::deployment::resolve_deployment_id;
+use super::reference::resolve_deployment_id;
 use super::watch;
 use crate::client::{ApiClient, ApiReply, RemoteArgs, exit_code, percent_encode};
+use crate::complete;
 use crate::output::{CommandOutput, LiveDisplay, bold, dim, strip_control_chars, wire_word};
 
 const FIX_HINT: &str = "Run with --fix to push it and open a pull request.";
@@ -20,7 +22,8 @@ const POLLS_MAX: u32 = 800;
 pub(crate) struct AnalyzeArgs {
     #[command(flatten)]
     remote: RemoteArgs,
-    /// Deployment id, or a pipeline for its latest deployment
+    /// Deployment (id or PIPELINE#NUMBER), or a pipeline for its latest deployment
+    #[arg(add = ArgValueCandidates::new(complete::deployments_or_pipelines))]
     which: String,
     /// Step id [default: the first failed step]
     step: Option<String>,

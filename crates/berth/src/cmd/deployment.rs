@@ -7,19 +7,25 @@ use berth_api::deployment::{
     DeploymentBypassNew, DeploymentNew, StageRetry, StageRollback, StepResolution, WireDeployment,
 };
 use berth_api::pipeline::ReasonBody;
+use clap_complete::ArgValueCandidates;
+use serde_json::Value;
 
+use super::artifacts::{self, DownloadArgs};
 use super::commit::resolve_commit;
+use super::reference::{resolve_deployment_id, resolve_exact_deployment};
+use super::soak;
 use super::watch;
 use crate::client::{ApiClient, ApiReply, ClientError, RemoteArgs, percent_encode};
+use crate::complete;
 use crate::output::time::{format_ago, format_elapsed};
-use crate::output::{CommandOutput, or_dash, strip_control_chars, wire_word};
+use crate::output::{CommandOutput, commit_title, or_dash, strip_control_chars, wire_word};
 
 #[derive(clap::Args)]
 pub(crate) struct DeployArgs {
     #[command(flatten)]
     remote: RemoteArgs,
     /// Pipeline slug or id
-    #[arg(env = "BERTH_PIPELINE")]
+    #[arg(env = "BERTH_PIPELINE", add = ArgValueCandidates::new(complete::pipelines))]
     pipeline: String,
     /// Commit; HEAD is resolved in your local git repository [default: head of the tracked branch]
     commit: Option<String>,
@@ -41,7 +47,8 @@ pub(crate) struct DeployArgs {
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     remote: RemoteArgs,
-    /// Deployment id, or a pipeline for its latest deployment
+    /// Deployment (id or PIPELINE#NUMBER), or a pipeline for its latest deployment
+    #[arg(add = ArgValueCandidates::new(complete::deployments_or_pipelines))]
     which: String,
     /// Watch until it finishes; the exit code is 1 if it does not succeed
     #[arg(long, short)]
@@ -61,7 +68,7 @@ enum DeploymentCommand {
     /// List deployments, newest first
     List {
         /// Only deployments of this pipeline
-        #[arg(long, short, env = "BERTH_PIPELINE")]
+        #[arg(long, short, env = "BERTH_PIPELINE", add = ArgValueCandidates::new(complete::pipelines))]
         pipeline: Option<String>,
         /// Only deployments with this status, for example running
         #[arg(long)]
@@ -72,12 +79,14 @@ enum DeploymentCommand {
     },
     /// Show the stages and steps of a deployment and what it is waiting for
     Show {
-        /// Deployment id
+        /// Deployment: id, PIPELINE#NUMBER or PIPELINE/ENVIRONMENT#NUMBER
+        #[arg(value_name = "DEPLOYMENT", add = ArgValueCandidates::new(complete::deployments))]
         id: String,
     },
     /// Cancel a deployment or one of its stages
     Cancel {
-        /// Deployment id
+        /// Deployment: id, PIPELINE#NUMBER or PIPELINE/ENVIRONMENT#NUMBER
+        #[arg(value_name = "DEPLOYMENT", add = ArgValueCandidates::new(complete::deployments))]
         id: String,
         /// Cancel only this stage
         #[arg(long)]
@@ -88,7 +97,8 @@ enum DeploymentCommand {
     },
     /// Retry a failed stage
     Retry {
-        /// Deployment id
+        /// Deployment: id, PIPELINE#NUMBER or PIPELINE/ENVIRONMENT#NUMBER
+        #[arg(value_name = "DEPLOYMENT", add = ArgValueCandidates::new(complete::deployments))]
         id: String,
         /// Stage to retry [default: the failed stage]
         #[arg(long)]
@@ -99,12 +109,13 @@ enum DeploymentCommand {
     },
     /// Roll a stage back to an earlier deployment
     Rollback {
-        /// Id of the deployment to replace
+        /// Deployment to replace: id or PIPELINE#NUMBER
+        #[arg(value_name = "DEPLOYMENT", add = ArgValueCandidates::new(complete::deployments))]
         id: String,
         /// Stage to roll back
         stage: String,
         /// Deployment to roll back to [default: the last successful one]
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "DEPLOYMENT", add = ArgValueCandidates::new(complete::deployments))]
         to: Option<String>,
         /// Reason, shown with the deployment
         #[arg(long, short = 'm')]
@@ -113,9 +124,40 @@ enum DeploymentCommand {
         #[arg(long)]
         detach: bool,
     },
+    /// List the artifacts of a deployment
+    Artifacts {
+        /// Deployment: id, PIPELINE#NUMBER or PIPELINE/ENVIRONMENT#NUMBER
+        #[arg(value_name = "DEPLOYMENT", add = ArgValueCandidates::new(complete::deployments))]
+        id: String,
+    },
+    /// Download an artifact as a .tar.zst archive
+    Download(DownloadArgs),
+    /// End a soak early; the deployment continues
+    EndSoak {
+        /// Deployment: id, PIPELINE#NUMBER or PIPELINE/ENVIRONMENT#NUMBER
+        #[arg(value_name = "DEPLOYMENT", add = ArgValueCandidates::new(complete::deployments))]
+        id: String,
+        /// Step id or name [default: the step that soaks]
+        step: Option<String>,
+        /// Reason, recorded in the audit log
+        #[arg(long, short = 'm')]
+        why: Option<String>,
+    },
+    /// Reject a soak: the step fails
+    RejectSoak {
+        /// Deployment: id, PIPELINE#NUMBER or PIPELINE/ENVIRONMENT#NUMBER
+        #[arg(value_name = "DEPLOYMENT", add = ArgValueCandidates::new(complete::deployments))]
+        id: String,
+        /// Step id or name [default: the step that soaks]
+        step: Option<String>,
+        /// Reason, recorded in the audit log
+        #[arg(long, short = 'm')]
+        why: Option<String>,
+    },
     /// Resolve a step whose outcome is unknown
     Resolve {
-        /// Deployment id
+        /// Deployment: id, PIPELINE#NUMBER or PIPELINE/ENVIRONMENT#NUMBER
+        #[arg(value_name = "DEPLOYMENT", add = ArgValueCandidates::new(complete::deployments))]
         id: String,
         /// Step id (stp_…)
         step: String,
@@ -174,17 +216,6 @@ pub(crate) fn run_status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Returns a deployment id. `which` is such an id, or a pipeline, which stands for its latest deployment.
-pub(super) fn resolve_deployment_id(client: &ApiClient, which: &str) -> anyhow::Result<String> {
-    if which.starts_with("dep_") {
-        return Ok(which.to_owned());
-    }
-    let found: Vec<WireDeployment> =
-        client.list(&format!("/pipelines/{}/deployments", percent_encode(which)), 1)?.data;
-    let newest = found.into_iter().next();
-    Ok(newest.ok_or_else(|| ClientError::NotFound(format!("no deployments in {which} yet")))?.id)
-}
-
 pub(crate) fn run(args: &DeploymentArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
@@ -198,13 +229,17 @@ pub(crate) fn run(args: &DeploymentArgs) -> anyhow::Result<ExitCode> {
                 usize::from(*limit),
             );
         }
-        DeploymentCommand::Show { id } => return watch::print_deployment(&client, &out, id),
+        DeploymentCommand::Show { id } => {
+            return watch::print_deployment(&client, &out, &resolve_exact_deployment(&client, id)?);
+        }
         DeploymentCommand::Cancel { id, stage, why } => {
+            let id = &resolve_exact_deployment(&client, id)?;
             let of =
                 stage.as_ref().map_or_else(String::new, |stage| format!("/stages/{}", percent_encode(stage)));
             post_change(&client, &out, id, &format!("{of}/cancel"), &ReasonBody { reason: why.clone() })
         }
         DeploymentCommand::Retry { id, stage, from_start } => {
+            let id = &resolve_exact_deployment(&client, id)?;
             let stage = match stage {
                 Some(stage) => stage.clone(),
                 None => find_failed_stage(&client, id)?,
@@ -219,11 +254,30 @@ pub(crate) fn run(args: &DeploymentArgs) -> anyhow::Result<ExitCode> {
             )
         }
         DeploymentCommand::Rollback { id, stage, to, why, detach } => {
-            let body = StageRollback { to: to.clone(), reason: why.clone() };
+            let id = &resolve_exact_deployment(&client, id)?;
+            let to = to.as_ref().map(|to| resolve_exact_deployment(&client, to)).transpose()?;
+            let body = StageRollback { to, reason: why.clone() };
             let path = format!("{}/stages/{}/rollback", watch::deployment_path(id), percent_encode(stage));
             return print_or_watch(&client, &out, &client.post(&path, &body)?, *detach);
         }
+        DeploymentCommand::Artifacts { id } => {
+            artifacts::list_artifacts(&client, &out, &resolve_exact_deployment(&client, id)?)
+        }
+        DeploymentCommand::Download(args) => artifacts::download(&client, args),
+        DeploymentCommand::EndSoak { id, step, why } => {
+            let id = &resolve_exact_deployment(&client, id)?;
+            let step = soak::find_soak(&client, id, step.as_deref())?;
+            let what = format!("/steps/{}/end-soak", percent_encode(&step));
+            post_change(&client, &out, id, &what, &ReasonBody { reason: why.clone() })
+        }
+        DeploymentCommand::RejectSoak { id, step, why } => {
+            let id = &resolve_exact_deployment(&client, id)?;
+            let step = soak::find_soak(&client, id, step.as_deref())?;
+            let what = format!("/steps/{}/reject-soak", percent_encode(&step));
+            post_change(&client, &out, id, &what, &ReasonBody { reason: why.clone() })
+        }
         DeploymentCommand::Resolve { id, step, outcome } => {
+            let id = &resolve_exact_deployment(&client, id)?;
             let outcome = match outcome {
                 ResolveOutcome::Ran => "ran",
                 ResolveOutcome::Retry => "retry",
@@ -274,19 +328,31 @@ fn list_deployments(
     let filter = status.map_or_else(String::new, |it| format!("?status={}", percent_encode(it)));
     let found = client.list::<WireDeployment>(&format!("{of}/deployments{filter}"), count)?;
     let slugs = if out.json { BTreeMap::new() } else { load_pipeline_slugs(client, &found.data) };
-    let row = |it: &WireDeployment| {
-        vec![
-            watch::display_name(slugs.get(&it.pipeline_id).map(String::as_str), it),
-            wire_word(it.status),
-            strip_control_chars(&it.commit_id),
-            strip_control_chars(&it.actor.name),
-            format_ago(&it.created_at),
-            or_dash(format_elapsed(it.started_at.as_deref(), it.finished_at.as_deref()).as_deref()),
-            it.id.clone(),
-        ]
+    let name = |it: &WireDeployment| watch::display_name(slugs.get(&it.pipeline_id).map(String::as_str), it);
+    let by = |it: &WireDeployment| strip_control_chars(&it.actor.name);
+    let took = |it: &WireDeployment| {
+        or_dash(format_elapsed(it.started_at.as_deref(), it.finished_at.as_deref()).as_deref())
     };
-    let rows: Vec<_> = found.data.iter().map(row).collect();
-    let heading = ["deployment", "status", "commit", "by", "created", "duration", "id"];
-    out.print_table(&found.raw, &heading, &rows, "No deployments. Start one with `berth deploy PIPELINE`.")?;
+    if out.is_terminal {
+        // A narrow terminal drops the id first, because the first column also names the deployment, then the last columns.
+        let row = |(it, raw): (&WireDeployment, &Value)| {
+            let commit = commit_title(raw, &it.commit_id);
+            let created = format_ago(&it.created_at);
+            vec![name(it), wire_word(it.status), commit, created, by(it), took(it), it.id.clone()]
+        };
+        let raws = found.raw["data"].as_array().into_iter().flatten();
+        let rows: Vec<_> = found.data.iter().zip(raws).map(row).collect();
+        let heading = ["deployment", "status", "commit", "created", "by", "duration", "deployment id"];
+        let empty = "No deployments. Start one with `berth deploy PIPELINE`.";
+        out.print_table(&found.raw, &heading, &rows, empty)?;
+    } else {
+        let row = |it: &WireDeployment| {
+            let commit = strip_control_chars(&it.commit_id);
+            let created = format_ago(&it.created_at);
+            vec![name(it), wire_word(it.status), commit, by(it), created, took(it), it.id.clone()]
+        };
+        let rows: Vec<_> = found.data.iter().map(row).collect();
+        out.print_table(&found.raw, &[], &rows, "")?;
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,9 +10,10 @@ use berth_server::setup::{CreatedOrganization, create_organization};
 use berth_store::data_dir::DataDir;
 use serde_json::json;
 
-use super::{open_store, open_vault, print_line, to_cli_error};
+use super::{open_store, open_vault, to_cli_error};
 use crate::config::ServerSettings;
 use crate::logging;
+use crate::output::JsonArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct InitArgs {
@@ -34,9 +35,8 @@ pub(crate) struct InitArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(crate) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
     let cost = settings.passwords.cost()?;
     let created =
         create_organization(&store, args.org.clone(), args.email.clone(), cost).map_err(to_cli_error)?;
-    print_line(&if args.json { to_json(&created).to_string() } else { to_text(&created, &dir, database) })?;
+    args.json.output().print_reply(&to_json(&created), || to_text(&created, &dir, database))?;
     Ok(ExitCode::SUCCESS)
 }
 

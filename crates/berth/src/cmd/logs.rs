@@ -8,12 +8,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use berth_api::deployment::{DeploymentStep, StepStatus, WireDeployment};
 use berth_api::log::LogSection;
+use clap_complete::ArgValueCandidates;
 use serde::Deserialize;
 
-use super::deployment::resolve_deployment_id;
+use super::reference::resolve_deployment_id;
 use super::watch;
 use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
-use crate::output::{LogPrinter, dim, print_line, print_note};
+use crate::complete;
+use crate::output::{LogPrinter, dim, print_note};
 
 /// Maximum number of consecutive reconnects.
 const RETRIES_MAX: u32 = 10;
@@ -24,7 +26,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub(crate) struct LogsArgs {
     #[command(flatten)]
     remote: RemoteArgs,
-    /// Deployment id, or a pipeline for its latest deployment
+    /// Deployment (id or PIPELINE#NUMBER), or a pipeline for its latest deployment
+    #[arg(add = ArgValueCandidates::new(complete::deployments_or_pipelines))]
     which: String,
     /// Step id or name [default: the failed step, otherwise the last one started]
     step: Option<String>,
@@ -47,6 +50,7 @@ struct LogLinesEvent {
 
 pub(crate) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
+    let out = args.remote.output();
     let id = resolve_deployment_id(&client, &args.which)?;
     let deployment: WireDeployment = client.get(&watch::deployment_path(&id))?.data;
     let step = choose_step(&deployment, args.step.as_deref())?;
@@ -59,12 +63,12 @@ pub(crate) fn run(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     if let Some(attempt) = args.attempt {
         query.push_str(&format!("&attempt={attempt}"));
     }
-    if args.remote.json || args.tail.is_some() {
+    if out.json || args.tail.is_some() {
         let tail = args.tail.map_or_else(String::new, |tail| format!("&tail={tail}"));
         let log = client
             .get::<LogSection>(&format!("{path}?{}", format!("{tail}{query}").trim_start_matches('&')))?;
-        if args.remote.json {
-            return print_line(&log.raw.to_string()).map(|()| ExitCode::SUCCESS);
+        if out.json {
+            return out.print_json(&log.raw).map(|()| ExitCode::SUCCESS);
         }
         let mut printer = LogPrinter::new();
         let text = format!("{}\n", join_entries(&log.data));

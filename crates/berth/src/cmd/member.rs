@@ -1,14 +1,19 @@
 //! `berth member`: members, and what they may do.
 
+mod account;
+
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use berth_api::grant::{MemberAccess, PermissionAccess};
 use berth_api::login::LoginsEnded;
 use berth_api::member::WireMember;
+use clap_complete::ArgValueCandidates;
 
+use self::account::{AddServiceArgs, InviteArgs};
 use super::grant::expand_scope;
 use crate::client::{ApiClient, RECORDS_MAX, RemoteArgs, percent_encode};
+use crate::complete;
 use crate::output::strip_control_chars;
 
 #[derive(clap::Args)]
@@ -23,9 +28,35 @@ pub(crate) struct MemberArgs {
 enum MemberCommand {
     /// List members and their roles
     List,
+    /// Invite a person; the link is printed only once
+    Invite(InviteArgs),
+    /// List open invitations
+    Invitations,
+    /// Revoke an open invitation
+    RevokeInvitation {
+        /// Invitation id (inv_…) or e-mail address
+        invitation: String,
+    },
+    /// Add a service account, for CI and other programs
+    AddService(AddServiceArgs),
+    /// Change the role of a member
+    Role {
+        /// E-mail address, name or id of a member
+        #[arg(add = ArgValueCandidates::new(complete::members))]
+        member: String,
+        /// viewer, tester, approver, deployer, admin or owner
+        role: String,
+    },
+    /// Remove a member from the organization; their API tokens are revoked
+    Remove {
+        /// E-mail address, name or id of a member
+        #[arg(add = ArgValueCandidates::new(complete::members))]
+        member: String,
+    },
     /// Show what a member may do, and which role or grant allows it
     Access {
         /// E-mail address, name or id of a member
+        #[arg(add = ArgValueCandidates::new(complete::members))]
         member: String,
         /// shop, shop/qa-1, shop@production or org
         #[arg(default_value = "org")]
@@ -37,11 +68,13 @@ enum MemberCommand {
     /// End all logins of a member in browsers; API tokens stay
     LogOut {
         /// E-mail address, name or id of a member
+        #[arg(add = ArgValueCandidates::new(complete::members))]
         member: String,
     },
     /// Remove the second factor of a member who has lost it
     ResetSecondFactor {
         /// E-mail address, name or id of a member
+        #[arg(add = ArgValueCandidates::new(complete::members))]
         member: String,
     },
 }
@@ -65,6 +98,14 @@ pub(crate) fn run(args: &MemberArgs) -> anyhow::Result<ExitCode> {
             out.print_table(&found.raw, &["name", "e-mail", "role", "id"], &rows, "No members.")?;
             Ok(ExitCode::SUCCESS)
         }
+        MemberCommand::Invite(args) => account::invite(&client, &out, args),
+        MemberCommand::Invitations => account::list_invitations(&client, &out),
+        MemberCommand::RevokeInvitation { invitation } => {
+            account::revoke_invitation(&client, &out, invitation)
+        }
+        MemberCommand::AddService(args) => account::add_service(&client, &out, args),
+        MemberCommand::Role { member, role } => account::change_role(&client, &out, member, role),
+        MemberCommand::Remove { member } => account::remove(&client, &out, member),
         MemberCommand::Access { member, resource, permission } => {
             let member = find_member(&client, member)?;
             let resource = percent_encode(&expand_scope(resource));

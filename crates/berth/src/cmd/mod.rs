@@ -1,24 +1,32 @@
 //! The commands, one module each.
 
 pub(crate) mod admin;
+pub(crate) mod agents;
 pub(crate) mod analyze;
 pub(crate) mod approval;
+mod artifacts;
+pub(crate) mod chat;
 mod commit;
 pub(crate) mod demo;
 pub(crate) mod deployment;
 pub(crate) mod env;
 pub(crate) mod event;
 pub(crate) mod grant;
+pub(crate) mod inbox;
 pub(crate) mod init;
+pub(crate) mod insights;
 pub(crate) mod login;
 pub(crate) mod logs;
+pub(crate) mod mcp;
 pub(crate) mod member;
 pub(crate) mod open;
 pub(crate) mod org;
 pub(crate) mod pipeline;
 pub(crate) mod pull_request;
+mod reference;
 pub(crate) mod registry;
 pub(crate) mod repo;
+mod repo_apps;
 mod repo_connection;
 pub(crate) mod run;
 pub(crate) mod runner;
@@ -26,10 +34,13 @@ pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod shell;
 mod signals;
+mod soak;
 pub(crate) mod team;
 pub(crate) mod token;
 pub(crate) mod upgrade;
 mod watch;
+pub(crate) mod webhook;
+pub(crate) mod whoami;
 
 use anyhow::Context as _;
 use berth_engine::vault::{SecretVault, WhenMissing};

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use berth_api::forge_account::PullRequestApproval;
 use berth_api::pull_request::{
     PullRequestClaimState, PullRequestState, WirePullRequest, WirePullRequestClaim,
 };
@@ -41,6 +42,16 @@ enum PullRequestCommand {
         #[arg(long)]
         repository: Option<String>,
     },
+    /// Let a commit of a pull request from a fork be deployed, without secrets
+    Approve {
+        /// Number of the pull request
+        number: i64,
+        /// Full hash of the head commit that you have reviewed
+        commit: String,
+        /// Repository id or URL; needed if several repositories have a pull request with this number
+        #[arg(long)]
+        repository: Option<String>,
+    },
 }
 
 #[derive(Clone, Copy, clap::ValueEnum, serde::Serialize)]
@@ -69,16 +80,33 @@ pub(crate) fn run(args: &PullRequestArgs) -> anyhow::Result<ExitCode> {
             out.print_table(&found.raw, &heading, &rows, empty)?;
         }
         PullRequestCommand::Show { number, repository } => {
-            let id = match repository {
-                Some(which) => find_repository_id(&client, which)?,
-                None => find_repository_of(&client, *number)?,
-            };
-            let path = format!("/repositories/{}/pull-requests/{number}", percent_encode(&id));
+            let path = pull_request_path(&client, *number, repository.as_deref())?;
             let found: ApiReply<WirePullRequest> = client.get(&path)?;
             out.print_reply(&found.raw, || describe(&found.data))?;
+            if found.data.needs_approval {
+                let head = strip_control_chars(&found.data.head);
+                out.print_hint(&format!("Review the commit, then: berth pr approve {number} {head}"));
+            }
+        }
+        PullRequestCommand::Approve { number, commit, repository } => {
+            let path = pull_request_path(&client, *number, repository.as_deref())?;
+            let body = serde_json::json!({ "commit": commit });
+            let approved = client.post::<PullRequestApproval>(&format!("{path}/approve"), &body)?;
+            out.print_reply(&approved.raw, || {
+                let commit = strip_control_chars(short_commit(&approved.data.commit));
+                format!("Approved {commit} of #{number}; only this commit may be deployed.")
+            })?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn pull_request_path(client: &ApiClient, number: i64, repository: Option<&str>) -> anyhow::Result<String> {
+    let id = match repository {
+        Some(which) => find_repository_id(client, which)?,
+        None => find_repository_of(client, number)?,
+    };
+    Ok(format!("/repositories/{}/pull-requests/{number}", percent_encode(&id)))
 }
 
 /// Finds the repository that has a pull request with this number.

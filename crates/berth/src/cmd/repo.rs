@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use berth_api::repository::{RepositoryNew, WireRepository};
 
+use super::repo_apps::{delete_app, list_apps};
 use super::repo_connection::{ConnectionAction, list_deliveries};
 use crate::client::{ApiClient, ApiReply, ClientError, RECORDS_MAX, RemoteArgs, percent_encode};
 use crate::output::time::format_ago;
-use crate::output::{dim, or_dash, strip_control_chars};
+use crate::output::{dim, or_dash, short_commit, strip_control_chars};
 
 /// How long to wait for a sync. After that, the server continues the sync in the background.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,6 +39,9 @@ enum RepoCommand {
         /// Poll interval
         #[arg(long, value_name = "SECONDS")]
         poll: Option<i64>,
+        /// Fetch the content of files only when it is needed, for large repositories
+        #[arg(long)]
+        partial: bool,
         /// Do not wait for the first sync
         #[arg(long)]
         detach: bool,
@@ -59,18 +63,27 @@ enum RepoCommand {
         /// Kind of forge: github, gitlab, gitea or bitbucket; needed if it cannot be recognized by its host name
         #[arg(long)]
         forge: Option<String>,
+        /// Connect it through a GitHub App, which Berth creates the first time
+        #[arg(long, conflicts_with = "forge")]
+        app: bool,
         /// Show the connection
-        #[arg(long, conflicts_with_all = ["forge", "test", "rotate", "remove"])]
+        #[arg(long, conflicts_with_all = ["app", "forge", "test", "rotate", "remove"])]
         show: bool,
         /// Ask the forge for a test delivery
-        #[arg(long, conflicts_with_all = ["forge", "rotate", "remove"])]
+        #[arg(long, conflicts_with_all = ["app", "forge", "rotate", "remove"])]
         test: bool,
         /// Replace the secret of the webhook
-        #[arg(long, conflicts_with_all = ["forge", "remove"])]
+        #[arg(long, conflicts_with_all = ["app", "forge", "remove"])]
         rotate: bool,
         /// Disconnect the repository
-        #[arg(long, conflicts_with = "forge")]
+        #[arg(long, conflicts_with_all = ["app", "forge"])]
         remove: bool,
+    },
+    /// List the GitHub Apps of the organization, or delete one
+    Apps {
+        /// Delete the app with this id; no repository may be connected through it
+        #[arg(long, value_name = "APP")]
+        delete: Option<String>,
     },
     /// List what the forge of a repository has sent
     Deliveries {
@@ -91,11 +104,12 @@ pub(crate) fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     let told = match &args.command {
-        RepoCommand::Add { url, credential, poll, detach } => {
+        RepoCommand::Add { url, credential, poll, partial, detach } => {
             let body = RepositoryNew {
                 url: absolute_url(url)?,
                 credential: credential.clone(),
                 poll_seconds: *poll,
+                is_partial: partial.then_some(true),
             };
             let added = client.post::<WireRepository>("/repositories", &body)?;
             if *detach { added } else { wait_for_sync(&client, &added)? }
@@ -117,7 +131,7 @@ pub(crate) fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
             let asked = client.post(&format!("{}/sync", repository_path(&id)), &serde_json::json!({}))?;
             if *detach { asked } else { wait_for_sync(&client, &asked)? }
         }
-        RepoCommand::Connect { repository, forge, show, test, rotate, remove } => {
+        RepoCommand::Connect { repository, forge, app, show, test, rotate, remove } => {
             let id = find_repository_id(&client, repository)?;
             let path = format!("{}/connection", repository_path(&id));
             let action = match (show, test, rotate, remove) {
@@ -125,9 +139,17 @@ pub(crate) fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
                 (_, true, ..) => ConnectionAction::Test,
                 (_, _, true, _) => ConnectionAction::Rotate,
                 (.., true) => ConnectionAction::Disconnect,
+                _ if *app => ConnectionAction::ConnectWithApp,
                 _ => ConnectionAction::Connect { forge: forge.as_deref() },
             };
             action.run(&client, &out, &path)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        RepoCommand::Apps { delete } => {
+            match delete {
+                Some(app) => delete_app(&client, &out, app)?,
+                None => list_apps(&client, &out)?,
+            }
             return Ok(ExitCode::SUCCESS);
         }
         RepoCommand::Deliveries { repository } => {
@@ -205,7 +227,7 @@ fn table_row(it: &WireRepository) -> Vec<String> {
     vec![
         it.url.clone(),
         or_dash(Some(&slugs.join(", "))),
-        or_dash(it.head.as_deref().map(|head| &head[..head.len().min(10)])),
+        or_dash(it.head.as_deref().map(short_commit)),
         or_dash(it.last_synced_at.as_deref().map(format_ago).as_deref()),
         or_dash(problem.map(strip_control_chars).as_deref()),
         it.id.clone(),

@@ -1,6 +1,7 @@
 //! `berth repo connect` and `berth repo deliveries`: the connection of a repository to its forge.
 
 use berth_api::connection::{ConnectionTest, ConnectionWithSecret, RepositoryConnection, WireHookDelivery};
+use berth_api::forge_app::{AppConnection, AppConnectionStatus};
 use serde_json::{Value, json};
 
 use crate::client::{ApiClient, RECORDS_MAX};
@@ -10,6 +11,7 @@ use crate::output::{CommandOutput, strip_control_chars};
 /// What to do with a connection.
 pub(super) enum ConnectionAction<'a> {
     Connect { forge: Option<&'a str> },
+    ConnectWithApp,
     Show,
     Test,
     Rotate,
@@ -23,6 +25,10 @@ impl ConnectionAction<'_> {
                 let body = forge.map_or_else(|| json!({}), |forge| json!({"forge": forge}));
                 let made = client.post::<ConnectionWithSecret>(path, &body)?;
                 out.print_reply(&made.raw, || describe_with_secret(&made.data))
+            }
+            ConnectionAction::ConnectWithApp => {
+                let made = client.post::<AppConnection>(&format!("{path}/app"), &json!({}))?;
+                out.print_reply(&made.raw, || describe_app_connection(&made.data))
             }
             ConnectionAction::Rotate => {
                 let made = client.post::<ConnectionWithSecret>(&format!("{path}/rotate"), &json!({}))?;
@@ -67,6 +73,22 @@ pub(super) fn list_deliveries(client: &ApiClient, out: &CommandOutput, path: &st
     )
 }
 
+/// Describes what is left to do to connect a repository through an app.
+fn describe_app_connection(made: &AppConnection) -> String {
+    let url = strip_control_chars(made.url.as_deref().unwrap_or_default());
+    match made.status {
+        AppConnectionStatus::Connected => made.connection.as_ref().map(describe).unwrap_or_default(),
+        AppConnectionStatus::InstallationRequired => {
+            format!("Install the GitHub App for the repository, and run the command again:\n  {url}")
+        }
+        AppConnectionStatus::AppRequired => {
+            format!(
+                "Open this page in a browser to create the GitHub App and connect the repository:\n  {url}"
+            )
+        }
+    }
+}
+
 /// Describes a connection, with the secret if it must be entered on the forge.
 fn describe_with_secret(made: &ConnectionWithSecret) -> String {
     let secret = made.secret.as_ref().map(|secret| format!("\nSecret, shown only once: {secret}"));
@@ -78,11 +100,14 @@ fn describe(it: &RepositoryConnection) -> String {
     let forge = forge.as_str().unwrap_or_default();
     let state = match (it.is_verified, it.is_managed) {
         (true, _) => "connected, deliveries arrive",
+        (false, true) if it.app.is_some() => "connected, no delivery yet",
         (false, true) => "webhook created, no delivery yet",
         (false, false) => "webhook not verified yet",
     };
     let error = it.error.as_ref().map(|error| format!("\n{}", strip_control_chars(error)));
     let steps: String =
         it.instructions.iter().map(|step| format!("\n  {}", strip_control_chars(step))).collect();
-    format!("{forge}: {state}{}{steps}", error.unwrap_or_default())
+    let app =
+        it.app.as_ref().map(|app| format!(" through the GitHub App {}", strip_control_chars(&app.name)));
+    format!("{forge}{}: {state}{}{steps}", app.unwrap_or_default(), error.unwrap_or_default())
 }

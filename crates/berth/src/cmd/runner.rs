@@ -1,6 +1,9 @@
 //! `berth runner`: runs steps for a server on another machine.
 
-use std::path::{Path, PathBuf};
+mod args;
+mod fleet;
+
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,19 +11,22 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use berth_api::remote::{RegisteredRunner, RegistrationRequest, RunnerHello, RunnerWelcome};
-use berth_core::runner::{PROTOCOL, SLOTS_MAX};
+use berth_core::runner::PROTOCOL;
 use berth_runner::remote::{
     AttemptSpool, RecoveredSpool, RemoteLink, RemoteWorkDir, RequestError, RunnerCredential, ServerClient,
     new_boot,
 };
 use berth_runner::{
-    Confinement, RunnerOptions, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, StepRunner, StepUserAccount,
+    Confinement, ContainerEngineOptions, RunnerOptions, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX,
+    StepRunner, StepUserAccount,
 };
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
+pub(crate) use args::RunnerArgs;
+
 use super::{disable_core_dumps, print_line};
-use crate::config::{SandboxLevel, ServerSettings};
+use crate::config::{BUILDAH, ServerSettings};
 use crate::{embedded, logging};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -37,44 +43,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A larger difference between the runner's and the server's clock is logged.
 const CLOCK_SKEW_S_MAX: i64 = 60;
 
-#[derive(clap::Args)]
-pub(crate) struct RunnerArgs {
-    /// Server URL, for example https://berth.acme.test
-    #[arg(long, value_name = "URL")]
-    server: String,
-    /// Registration token; needed only for the first start
-    #[arg(long, value_name = "TOKEN", env = "BERTH_RUNNER_TOKEN", hide_env_values = true)]
-    token: Option<String>,
-    /// Runner name, unless one was set on the server [default: the host name]
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-    /// Additional labels for runs_on; operating system and architecture are always set
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    labels: Vec<String>,
-    /// Work directory; each runner needs its own
-    #[arg(long, value_name = "DIR", default_value = "berth-runner")]
-    work_dir: PathBuf,
-    /// Number of steps to run in parallel
-    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(i64).range(1..=SLOTS_MAX))]
-    slots: i64,
-    /// Sandbox for steps
-    #[arg(long, value_name = "LEVEL", default_value = "auto")]
-    sandbox: SandboxLevel,
-    /// File, socket or directory that every step can access; can be repeated
-    #[arg(long, value_name = "PATH")]
-    expose: Vec<PathBuf>,
-    /// Unprivileged user to run steps as; the runner must be root
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
-    /// Allow plain http, for trusted networks only: secrets and the credential are sent unencrypted
-    #[arg(long)]
-    allow_plain_http: bool,
-}
-
 pub(crate) fn run(args: &RunnerArgs) -> anyhow::Result<ExitCode> {
+    if let Some(command) = &args.command {
+        return fleet::run(command);
+    }
     logging::start(&ServerSettings::load(None)?.log, false);
     disable_core_dumps();
-    let server = parse_server_url(&args.server, args.allow_plain_http)?;
+    let server = args.server.as_deref().context("no server given")?;
+    let server = parse_server_url(server, args.allow_plain_http)?;
     let home = RemoteWorkDir::open(&args.work_dir)?;
     let ending = ShutdownSignals::listen()?;
     let boot = new_boot()?;
@@ -85,6 +61,13 @@ pub(crate) fn run(args: &RunnerArgs) -> anyhow::Result<ExitCode> {
         AttemptSpool::recover(home.path()).context("cannot read the spool")?;
     let mut labels = vec![std::env::consts::OS.to_owned(), std::env::consts::ARCH.to_owned()];
     labels.extend(args.labels.iter().map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()));
+    let containers = args.container_socket.clone().map(|socket| ContainerEngineOptions {
+        socket,
+        allows_host_network: args.container_host_network,
+        buildah: BUILDAH.into(),
+    });
+    labels.extend(containers.iter().flat_map(ContainerEngineOptions::labels));
+    labels.extend(args.kubernetes.labels());
     let hello = RunnerHello {
         protocol: PROTOCOL,
         version: VERSION.to_owned(),
@@ -108,6 +91,8 @@ pub(crate) fn run(args: &RunnerArgs) -> anyhow::Result<ExitCode> {
     let settings = RunnerOptions {
         slots: usize::try_from(args.slots)?,
         labels: labels.clone(),
+        containers,
+        kubernetes: args.kubernetes.options(),
         stop_grace: Duration::from_millis(welcome.stop_grace_ms),
         self_stop,
         // Buffer logs at least as long as steps keep running while the server is unreachable.
@@ -167,8 +152,8 @@ fn connect(
             None => return Ok(None),
         },
         (None, None) => anyhow::bail!(
-            "this runner is not registered; add it in the dashboard (or POST /api/v1/organizations/ORG/runners) and \
-             start it with --token"
+            "this runner is not registered; create it with `berth runner create`, or in the dashboard, and start it with \
+             --token"
         ),
     };
     let client = Arc::new(ServerClient::new(server, credential.credential.reveal()));

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use berth_api::secret::{ScopeKind, ScopeNew, SecretNew, SecretPut, WireSecret};
+use clap_complete::ArgValueCandidates;
 
-use crate::client::{ApiClient, RECORDS_MAX, RemoteArgs, percent_encode};
+use crate::client::{ApiClient, ClientError, RECORDS_MAX, RemoteArgs, percent_encode};
+use crate::complete;
 use crate::output::time::format_ago;
-use crate::output::{CommandOutput, or_dash, print_note};
+use crate::output::{CommandOutput, or_dash, print_note, strip_control_chars};
 
 /// Maximum length of a value in the API.
 const VALUE_BYTES_MAX: u64 = 64 * 1024;
@@ -25,15 +27,17 @@ pub(crate) struct SecretArgs {
 #[derive(clap::Subcommand)]
 enum SecretCommand {
     /// Create or update a secret; the value is read from standard input or a file
-    #[command(after_help = "Example:\n  printf %s \"$TOKEN\" | berth secret set DEPLOY_TOKEN")]
     Set {
         /// Secret name
         name: String,
+        /// Refused: other users of the machine can read command lines
+        #[arg(hide = true)]
+        value: Option<String>,
         /// File with the value [default: standard input]
         #[arg(long, value_name = "FILE")]
         from_file: Option<PathBuf>,
         /// Only for this pipeline
-        #[arg(long, short)]
+        #[arg(long, short, add = ArgValueCandidates::new(complete::pipelines))]
         pipeline: Option<String>,
         /// Only for this stage or environment of the pipeline
         #[arg(long, requires = "pipeline")]
@@ -58,7 +62,16 @@ pub(crate) fn run(args: &SecretArgs) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     match &args.command {
-        SecretCommand::Set { name, from_file, pipeline, stage, description } => {
+        SecretCommand::Set { name, value: Some(_), .. } => {
+            let name = strip_control_chars(name);
+            let text = format!(
+                "the value is not an argument, because other users of this machine can read command lines. \
+                 Use standard input or a file:\n  printf %s \"$VALUE\" | berth secret set {name}\n  \
+                 berth secret set {name} --from-file FILE"
+            );
+            Err(ClientError::Usage(text).into())
+        }
+        SecretCommand::Set { name, value: None, from_file, pipeline, stage, description } => {
             let scope = pipeline.as_ref().map(|pipeline| ScopeNew {
                 kind: if stage.is_some() { ScopeKind::Stage } else { ScopeKind::Pipeline },
                 pipeline_id: Some(pipeline.clone()),

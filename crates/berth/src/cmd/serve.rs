@@ -25,7 +25,8 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{demo, disable_core_dumps, open_store, open_vault, print_line, signals};
+use super::signals::{HangupPolicy, stop_on_signal};
+use super::{demo, disable_core_dumps, open_store, open_vault, print_line};
 use crate::config::{RunnerSettings, SandboxLevel, ServerSettings, TlsSettings, parse_public_url};
 use crate::embedded;
 use crate::logging;
@@ -145,6 +146,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         password_login: settings.auth.password_login(),
         providers: settings.auth.load_providers()?,
         runner_times: runner_times(&settings.runner, database.is_some())?,
+        smtp: settings.smtp.load()?,
         metrics_listen: settings.metrics.listen,
         logs_kept: retention(settings.retention.log_days),
         artifacts_kept: retention(settings.retention.artifact_days),
@@ -182,12 +184,13 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // The demo has its own root key in its data directory.
     let key = key.filter(|_| args.kept_by.is_none());
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
+    let storage = settings.storage.open_for(&store, dir.path())?;
     // Must come after all checks, so that a refused start changes nothing.
     if !store.is_shared() {
         store.begin_in(&dir)?;
     }
     let (data_dir, own_dir) = (dir.path().to_owned(), dir.own_dir().to_owned());
-    let config = AppConfig { data_dir, own_dir, work_dir: runner.work_dir.clone(), ..config };
+    let config = AppConfig { data_dir, own_dir, work_dir: runner.work_dir.clone(), storage, ..config };
     if config.password_cost.is_below_default() {
         tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
     }
@@ -198,17 +201,21 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         !config.local || organizations < 2,
         "--local supports only one organization, but there are {organizations}; use --public-url and TLS instead"
     );
-    let hidden = [key, args.config.as_deref(), settings.tls.key.as_deref()];
+    let hidden = [key, args.config.as_deref(), settings.tls.key.as_deref(), settings.storage.secret_file()];
     let hidden = hidden.into_iter().flatten().chain(settings.auth.secret_files());
+    let hidden = hidden.chain(settings.smtp.secret_file());
     let hidden: Vec<PathBuf> = hidden.map(Path::to_owned).collect();
     let confinement = embedded::choose_confinement(&config, &runner, &hidden)?;
     // Without a working sandbox the embedded runner offers no labels, so that no step waits for it.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
+    let engines = runner.containers.labels().into_iter().chain(runner.kubernetes.labels());
+    let labels = labels.map(|own| own.into_iter().chain(engines).collect());
     let found = confinement.as_ref().ok();
     let (isolation, exposed) = found.map(|it| (it.isolation(), it.exposed_paths())).unzip();
-    check_organizations(isolation, organizations).map_err(anyhow::Error::msg)?;
+    let lends_cluster_access = runner.kubernetes.lends_access();
+    check_organizations(isolation, lends_cluster_access, organizations).map_err(anyhow::Error::msg)?;
     let exposed = exposed.unwrap_or_default();
-    let config = AppConfig { runner_labels: labels, isolation, exposed, ..config };
+    let config = AppConfig { runner_labels: labels, isolation, lends_cluster_access, exposed, ..config };
     let app = App::new(store, vault, config, stop);
     let app = match &tls {
         Some(tls) => app.with_tls(tls.clone()),
@@ -277,7 +284,8 @@ pub(super) fn listen_and_serve(
         let listener = bind_listener(listen).await?;
         let app = app.with_listen_address(listener.local_addr()?);
         let app = Arc::new(embedded::with_registry_builder(app, confinement.clone()));
-        let runner = embedded::start_runner(&app, runner, confinement)?;
+        // Starting blocks while leftovers are removed.
+        let runner = tokio::task::block_in_place(|| embedded::start_runner(&app, runner, confinement))?;
         let metrics = match app.config().metrics_listen {
             Some(address) => Some(bind_listener(ListenSource::At(address)).await?),
             None => None,
@@ -368,32 +376,4 @@ fn stop_when_orphaned(keeper: u32, runtime: &Runtime, stop: &CancellationToken) 
         }
         stop.cancel();
     });
-}
-
-/// How the server reacts to SIGHUP.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum HangupPolicy {
-    /// Stop, because the terminal was closed.
-    Stop,
-    /// Keep running; certificates are reloaded.
-    Ignore,
-}
-
-pub(super) fn stop_on_signal(runtime: &Runtime, hangup: HangupPolicy) -> anyhow::Result<CancellationToken> {
-    let _inside = runtime.enter();
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    // Install the handler in both cases, because SIGHUP terminates the process by default.
-    let mut closed = signals::hangup_signal()?.filter(|_| hangup == HangupPolicy::Stop);
-    let stop = CancellationToken::new();
-    let stopping = stop.clone();
-    runtime.spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            () = signals::wait_for_signal(&mut closed) => {}
-        }
-        stopping.cancel();
-    });
-    Ok(stop)
 }

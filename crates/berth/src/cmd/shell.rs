@@ -5,12 +5,36 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap_complete::Shell;
+use clap_complete::env::Shells;
+
+/// The shell's completion function calls `berth` with this variable.
+pub(crate) const COMPLETION_VARIABLE: &str = "BERTH_COMPLETE";
 
 #[derive(clap::Args)]
 pub(crate) struct CompletionArgs {
     /// Shell
-    shell: Shell,
+    shell: CompletionShell,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum CompletionShell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
+
+impl CompletionShell {
+    fn as_str(self) -> &'static str {
+        match self {
+            CompletionShell::Bash => "bash",
+            CompletionShell::Elvish => "elvish",
+            CompletionShell::Fish => "fish",
+            CompletionShell::Powershell => "powershell",
+            CompletionShell::Zsh => "zsh",
+        }
+    }
 }
 
 #[derive(clap::Args)]
@@ -19,13 +43,11 @@ pub(crate) struct ManArgs {
     dir: PathBuf,
 }
 
-pub(crate) fn print_completion(
-    args: &CompletionArgs,
-    mut program: clap::Command,
-) -> anyhow::Result<ExitCode> {
-    // Render into a buffer first, because clap panics if the reader closes the pipe.
+pub(crate) fn print_completion(args: &CompletionArgs) -> anyhow::Result<ExitCode> {
+    let shells = Shells::builtins();
+    let shell = shells.completer(args.shell.as_str()).context("unknown shell")?;
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut program, "berth", &mut text);
+    shell.write_registration(COMPLETION_VARIABLE, "berth", "berth", "berth", &mut text)?;
     std::io::stdout().write_all(&text).context("cannot print")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,9 @@
 
 use anyhow::Context as _;
 use rustix::process::Signal;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal as Heard, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// Calls `tell` on a separate thread for each signal that arrives from now on.
 pub(crate) fn on_signal(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::Result<()> {
@@ -45,4 +47,32 @@ pub(crate) async fn wait_for_signal(listening: &mut Option<Heard>) {
         }
         None => std::future::pending().await,
     }
+}
+
+/// How the server reacts to SIGHUP.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum HangupPolicy {
+    /// Stop, because the terminal was closed.
+    Stop,
+    /// Keep running; certificates are reloaded.
+    Ignore,
+}
+
+pub(super) fn stop_on_signal(runtime: &Runtime, hangup: HangupPolicy) -> anyhow::Result<CancellationToken> {
+    let _inside = runtime.enter();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    // Install the handler in both cases, because SIGHUP terminates the process by default.
+    let mut closed = hangup_signal()?.filter(|_| hangup == HangupPolicy::Stop);
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    runtime.spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = wait_for_signal(&mut closed) => {}
+        }
+        stopping.cancel();
+    });
+    Ok(stop)
 }

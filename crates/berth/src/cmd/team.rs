@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
-use berth_api::team::{TeamMember, TeamNew, WireTeam};
+use berth_api::team::{TeamMember, TeamNew, TeamPatch, WireTeam};
+use clap_complete::ArgValueCandidates;
 use serde_json::json;
 
 use super::member::find_member;
 use crate::client::{RECORDS_MAX, RemoteArgs, percent_encode};
+use crate::complete;
 use crate::output::strip_control_chars;
 
 #[derive(clap::Args)]
@@ -29,28 +31,42 @@ enum TeamCommand {
     },
     /// List teams
     List,
+    /// Change the display name of a team
+    Rename {
+        /// Slug of the team
+        #[arg(add = ArgValueCandidates::new(complete::teams))]
+        team: String,
+        /// New display name
+        name: String,
+    },
     /// List the members of a team
     Members {
         /// Slug of the team
+        #[arg(add = ArgValueCandidates::new(complete::teams))]
         team: String,
     },
     /// Add a member to a team
     Add {
         /// Slug of the team
+        #[arg(add = ArgValueCandidates::new(complete::teams))]
         team: String,
         /// E-mail address, name or id of a member
+        #[arg(add = ArgValueCandidates::new(complete::members))]
         member: String,
     },
     /// Remove a member from a team
     Remove {
         /// Slug of the team
+        #[arg(add = ArgValueCandidates::new(complete::teams))]
         team: String,
         /// E-mail address, name or id of a member
+        #[arg(add = ArgValueCandidates::new(complete::members))]
         member: String,
     },
     /// Delete a team and its grants; its members stay in the organization
     Delete {
         /// Slug of the team
+        #[arg(add = ArgValueCandidates::new(complete::teams))]
         team: String,
     },
 }
@@ -81,6 +97,13 @@ pub(crate) fn run(args: &TeamArgs) -> anyhow::Result<ExitCode> {
             let rows: Vec<_> = found.data.iter().map(row).collect();
             let empty = "No teams. Create one with: berth team create SLUG";
             out.print_table(&found.raw, &["slug", "name", "members", "id"], &rows, empty)?;
+        }
+        TeamCommand::Rename { team, name } => {
+            let body = TeamPatch { name: Some(name.clone()) };
+            let renamed = client.patch::<WireTeam>(&path(team), &body)?;
+            out.print_reply(&renamed.raw, || {
+                format!("The team {team} is now called {}.", strip_control_chars(&renamed.data.name))
+            })?;
         }
         TeamCommand::Members { team } => {
             let found = client.get::<Vec<TeamMember>>(&format!("{}/members", path(team)))?;

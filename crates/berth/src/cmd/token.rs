@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
+use berth_api::member::WireMember;
 use berth_api::token::{ApiToken, ApiTokenCreated, ApiTokenNew, TokenRestrictionBody};
 
 use super::grant::expand_scope;
-use crate::client::{RECORDS_MAX, RemoteArgs, percent_encode};
+use crate::client::{ApiClient, RECORDS_MAX, RemoteArgs, percent_encode};
 use crate::output::time::{format_ago, format_time_left};
 use crate::output::{or_dash, print_line, print_note, strip_control_chars};
 
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
             };
             let made = client.post::<ApiTokenCreated>("/api-tokens", &body)?;
             if out.json {
-                print_line(&made.raw.to_string())?;
+                out.print_json(&made.raw)?;
             } else {
                 print_note("Token (not shown again):");
                 print_line(made.data.token.as_deref().unwrap_or_default())?;
@@ -63,23 +64,24 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
         }
         TokenCommand::List => {
             let found = client.list::<ApiToken>("/api-tokens", RECORDS_MAX)?;
+            let members = if out.json { Vec::new() } else { load_members(&client) };
             let row = |it: &ApiToken| {
-                vec![
-                    strip_control_chars(&it.name),
-                    format!("{}…", it.prefix),
-                    or_dash(it.last_used_at.as_deref().map(format_ago).as_deref()),
-                    or_dash(it.last_used_address.as_deref().map(strip_control_chars).as_deref()),
-                    or_dash(it.expires_at.as_deref().map(format_time_left).as_deref()),
-                    it.id.clone(),
-                ]
+                let name = strip_control_chars(&it.name);
+                let prefix = format!("{}…", it.prefix);
+                let owner = members.iter().find(|member| member.id == it.owner_id);
+                let owner = owner.map_or(&it.owner_id, |member| &member.name);
+                let owner = strip_control_chars(owner);
+                let used = or_dash(it.last_used_at.as_deref().map(format_ago).as_deref());
+                let from = or_dash(it.last_used_address.as_deref().map(strip_control_chars).as_deref());
+                let expires = or_dash(it.expires_at.as_deref().map(format_time_left).as_deref());
+                match out.is_terminal {
+                    true => vec![name, owner, used, expires, from, prefix, it.id.clone()],
+                    false => vec![name, prefix, used, from, expires, it.id.clone(), owner],
+                }
             };
             let rows: Vec<_> = found.data.iter().map(row).collect();
-            out.print_table(
-                &found.raw,
-                &["name", "prefix", "last used", "from", "expires", "id"],
-                &rows,
-                "No API tokens.",
-            )?;
+            let heading = ["name", "owner", "last used", "expires", "from", "prefix", "id"];
+            out.print_table(&found.raw, &heading, &rows, "No API tokens.")?;
         }
         TokenCommand::Revoke { id } => {
             let gone = client.delete::<ApiToken>(&format!("/api-tokens/{}", percent_encode(id)))?;
@@ -87,6 +89,11 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Loads the members, whose names are displayed instead of ids. Empty if the caller may not list them.
+fn load_members(client: &ApiClient) -> Vec<WireMember> {
+    client.list("/members", RECORDS_MAX).map(|found| found.data).unwrap_or_default()
 }
 
 /// Parses `PERMISSION=SCOPE`; without a scope, the permission applies to the whole organization.

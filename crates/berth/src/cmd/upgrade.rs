@@ -9,7 +9,7 @@ use berth_store::migrations::{Migration, MigrationKind, MigrationPlan, SCHEMA, S
 use serde_json::{Value, json};
 
 use super::admin::InstallationArgs;
-use super::print_line;
+use crate::output::JsonArgs;
 
 /// Runners that were silent for longer than a day are not checked, in microseconds.
 const RUNNER_SEEN_US: i64 = 24 * 60 * 60 * 1_000_000;
@@ -25,9 +25,8 @@ pub(crate) struct UpgradeArgs {
     check: bool,
     #[command(flatten)]
     place: InstallationArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// The result of a check.
@@ -60,7 +59,7 @@ pub(crate) fn run(args: &UpgradeArgs) -> anyhow::Result<ExitCode> {
     let is_readable = plan.is_ok() && !state.applied.is_empty();
     let runners = if is_readable { list_runners(&mut database)? } else { Vec::new() };
     let check = UpgradeCheck { is_shared: found.database.is_some(), state, plan, runners };
-    print_line(&if args.json { check.to_json().to_string() } else { check.to_text() })?;
+    args.json.output().print_reply(&check.to_json(), || check.to_text())?;
     Ok(if check.is_ready() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -8,11 +8,12 @@ use berth_api::deployment::{
 };
 use berth_api::pipeline::WirePipeline;
 
-use crate::client::{ApiClient, ClientError, exit_code, percent_encode};
+use super::signals;
+use crate::client::{ApiClient, ApiReply, ClientError, exit_code, percent_encode};
 use crate::output::time::{format_ago, format_clock, format_elapsed};
 use crate::output::{
-    CommandOutput, LiveDisplay, bold, colour_like, colour_word, dim, print_line, short_commit,
-    strip_control_chars, wire_word,
+    CommandOutput, LiveDisplay, bold, colour_like, colour_word, describe_commit, dim, print_line, print_note,
+    short_commit, strip_control_chars, wire_word,
 };
 
 /// Give up watching if the server is unreachable for this long.
@@ -23,26 +24,53 @@ pub(crate) fn deployment_path(id: &str) -> String {
     format!("/deployments/{}", percent_encode(id))
 }
 
-/// Watches the deployment and prints its outcome; returns the exit code.
+/// Watches the deployment and prints its outcome; returns the exit code. After an interrupt, says that the deployment
+/// continues.
 pub(crate) fn watch_to_end(client: &ApiClient, out: &CommandOutput, id: &str) -> anyhow::Result<ExitCode> {
+    let found = client.get::<WireDeployment>(&deployment_path(id))?.data;
+    let name = reference_name(client, &found);
+    if found.finished_at.is_none() {
+        note_on_interrupt(format!(
+            "The deployment continues. Watch it with `berth status {name} --watch`, cancel it with \
+             `berth deployment cancel {name}`."
+        ))?;
+    }
+    follow_to_end(client, out, id)
+}
+
+/// Like [`watch_to_end`], for a caller that handles interrupts.
+pub(crate) fn follow_to_end(client: &ApiClient, out: &CommandOutput, id: &str) -> anyhow::Result<ExitCode> {
     let ended = wait_until_finished(client, id)?;
     out.print_reply(&ended.raw, || summary_line(client, &ended.data))?;
+    if ended.data.status == DeploymentStatus::Failed {
+        let name = reference_name(client, &ended.data);
+        out.print_hint(&format!(
+            "See its log: berth logs {name}    Explain the failure: berth analyze {name}"
+        ));
+    }
     Ok(exit_code_for(ended.data.status))
 }
 
+/// From now on, an interrupt prints this text and exits.
+pub(crate) fn note_on_interrupt(text: String) -> anyhow::Result<()> {
+    signals::on_signal(move |_| {
+        print_note(&text);
+        std::process::exit(i32::from(exit_code::INTERRUPTED));
+    })
+}
+
 /// Waits until the deployment finishes and shows its progress.
-pub(crate) fn wait_until_finished(
-    client: &ApiClient,
-    id: &str,
-) -> anyhow::Result<crate::client::ApiReply<WireDeployment>> {
+pub(crate) fn wait_until_finished(client: &ApiClient, id: &str) -> anyhow::Result<ApiReply<WireDeployment>> {
     let path = deployment_path(id);
     let mut live = LiveDisplay::new();
     let mut seen = client.get::<WireDeployment>(&path)?;
     let name = load_display_name(client, &seen.data);
-    let page = dim(&client.dashboard_url(&path));
     let mut heard = Instant::now();
+    if seen.data.finished_at.is_none() {
+        print_note(&dim(&client.dashboard_url(&path)));
+    }
     while seen.data.finished_at.is_none() {
-        live.show(&format!("{}\n{page}", render_tree(&name, &seen.data)));
+        live.show(&render_tree(&name, &seen));
         let etag = seen.etag.clone().unwrap_or_default();
         match client.get_if_changed(&path, &etag) {
             Ok(Some(news)) => (seen, heard) = (news, Instant::now()),
@@ -56,7 +84,7 @@ pub(crate) fn wait_until_finished(
     }
     live.clear();
     if !live_is_enough(seen.data.status) {
-        live.show(&render_tree(&name, &seen.data));
+        live.show(&render_tree(&name, &seen));
     }
     Ok(seen)
 }
@@ -97,6 +125,17 @@ pub(crate) fn display_name(slug: Option<&str>, it: &WireDeployment) -> String {
     format!("{place} #{}", it.number).trim_start().to_owned()
 }
 
+/// Returns the name that commands accept for the deployment, for example "shop#2".
+pub(crate) fn reference_name(client: &ApiClient, it: &WireDeployment) -> String {
+    load_pipeline_slug(client, &it.pipeline_id)
+        .map_or_else(|| it.id.clone(), |slug| to_reference(&display_name(Some(&slug), it)))
+}
+
+/// Turns the display name "shop #2" into "shop#2".
+fn to_reference(name: &str) -> String {
+    name.replacen(" #", "#", 1)
+}
+
 fn load_display_name(client: &ApiClient, it: &WireDeployment) -> String {
     display_name(load_pipeline_slug(client, &it.pipeline_id).as_deref(), it)
 }
@@ -112,7 +151,8 @@ fn title_text(name: &str, it: &WireDeployment) -> String {
 }
 
 /// Renders stages, steps and what the deployment is waiting for.
-fn render_tree(name: &str, it: &WireDeployment) -> String {
+fn render_tree(name: &str, seen: &ApiReply<WireDeployment>) -> String {
+    let it = &seen.data;
     let mut lines = vec![format!(
         "{} {}  by {}, {}",
         title_text(name, it),
@@ -120,6 +160,7 @@ fn render_tree(name: &str, it: &WireDeployment) -> String {
         strip_control_chars(&it.actor.name),
         format_ago(&it.created_at)
     )];
+    lines.extend(describe_commit(&seen.raw).map(|commit| format!("  {commit}")));
     let detail = it.detail.as_deref().or(it.cause.as_deref());
     lines.extend(detail.map(|detail| format!("  {}", strip_control_chars(detail))));
     for blocked in &it.blocked_by {
@@ -133,7 +174,11 @@ fn render_tree(name: &str, it: &WireDeployment) -> String {
             strip_control_chars(&blocked.detail)
         ));
         if blocked.kind == BlockedKind::Approval {
-            lines.push(dim(&format!("    approve it with `berth approve {}`", it.id)));
+            // The name of a deleted pipeline is not known.
+            let reference = if name.starts_with('#') { it.id.clone() } else { to_reference(name) };
+            lines.push(dim(&format!("    approve it with `berth approve {reference}`")));
+            let comparison = seen.raw["compareUrl"].as_str();
+            lines.extend(comparison.map(|url| dim(&format!("    changes: {}", strip_control_chars(url)))));
         }
     }
     for stage in &it.stages {
@@ -188,12 +233,12 @@ pub(crate) fn print_deployment(
 ) -> anyhow::Result<ExitCode> {
     let found = client.get::<WireDeployment>(&deployment_path(id))?;
     if out.json {
-        print_line(&found.raw.to_string())?;
+        out.print_json(&found.raw)?;
     } else {
         let name = load_display_name(client, &found.data);
         print_line(&format!(
             "{}\n{}",
-            render_tree(&name, &found.data),
+            render_tree(&name, &found),
             dim(&client.dashboard_url(&deployment_path(&found.data.id)))
         ))?;
     }

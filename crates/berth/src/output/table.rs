@@ -1,4 +1,5 @@
-//! Tables that fit the terminal's width: the longest columns are truncated first, then the last columns are dropped.
+//! Tables that fit the terminal's width: ids that are not needed are dropped first, then the longest columns are
+//! truncated, then the last columns are dropped. Important columns come last.
 
 use anstyle::Style;
 use comfy_table::{ContentArrangement, Table, presets};
@@ -11,6 +12,12 @@ const GAP: usize = 2;
 const COLUMN_MIN: usize = 10;
 /// Columns with ids that users pass to other commands.
 const NEVER_TRUNCATED: &[&str] = &["id", "ticket", "approval"];
+/// Columns that are neither truncated nor dropped while there is another column left: what people look for.
+const IMPORTANT: &[&str] = &["holder", "expires", "reason", "status", "created", "requested"];
+/// An important column may be truncated to this width, so that it does not displace all others.
+const IMPORTANT_WIDTH: usize = 30;
+/// End of the headings of ids that are dropped on a narrow terminal, because the first column also names the record.
+const DROPPED_FIRST: &str = " id";
 
 pub(super) fn render_table(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
     let all = TableColumns::of(heading, rows);
@@ -59,12 +66,22 @@ struct TableColumn<'a> {
 impl TableColumn<'_> {
     /// The first column is never truncated either, because it identifies the row.
     fn is_never_truncated(&self) -> bool {
-        self.place == 0 || NEVER_TRUNCATED.contains(&self.heading)
+        self.place == 0 || NEVER_TRUNCATED.contains(&self.heading) || self.is_dropped_first()
     }
 
-    fn width_min(&self) -> usize {
+    fn is_dropped_first(&self) -> bool {
+        self.place > 0 && self.heading.ends_with(DROPPED_FIRST)
+    }
+
+    fn is_important(&self) -> bool {
+        IMPORTANT.contains(&self.heading)
+    }
+
+    fn width_min(&self, protects: bool) -> usize {
         if self.is_never_truncated() {
             self.width
+        } else if protects && self.is_important() {
+            IMPORTANT_WIDTH.min(self.width)
         } else {
             COLUMN_MIN.max(self.heading.len()).min(self.width)
         }
@@ -87,25 +104,35 @@ impl<'a> TableColumns<'a> {
         self.0.iter().map(|column| column.width).sum::<usize>() + GAP * self.0.len().saturating_sub(1)
     }
 
-    /// Fits the columns into `width`: drops empty ones, truncates the longest ones, then drops the last ones.
+    /// Fits the columns into `width`: drops empty ones and unneeded ids, truncates the longest ones, then drops the last
+    /// ones.
     fn fit(mut self, width: usize) -> Self {
         if self.width() > width {
             self.0.retain(|column| column.place == 0 || !column.is_empty);
         }
-        loop {
-            self.shorten(width);
-            let last = self.0.iter().rposition(|column| !column.is_never_truncated());
-            match last.filter(|_| self.width() > width) {
-                Some(last) => drop(self.0.remove(last)),
-                None => return self,
+        if self.width() > width {
+            self.0.retain(|column| !column.is_dropped_first());
+        }
+        for protects in [true, false] {
+            loop {
+                self.shorten(width, protects);
+                if self.width() <= width {
+                    return self;
+                }
+                let is_kept =
+                    |it: &TableColumn<'_>| it.is_never_truncated() || (protects && it.is_important());
+                let Some(last) = self.0.iter().rposition(|column| !is_kept(column)) else { break };
+                self.0.remove(last);
             }
         }
+        self
     }
 
-    fn shorten(&mut self, width: usize) {
+    /// Truncates the longest columns. With `protects`, not the important ones.
+    fn shorten(&mut self, width: usize, protects: bool) {
         self.0.iter_mut().for_each(|column| column.width = column.longest);
         while self.width() > width {
-            let longest = self.0.iter_mut().filter(|column| column.width > column.width_min());
+            let longest = self.0.iter_mut().filter(|column| column.width > column.width_min(protects));
             let Some(longest) = longest.max_by_key(|column| column.width) else { return };
             longest.width -= 1;
         }
@@ -162,6 +189,38 @@ mod tests {
         let longest = text.lines().map(|line| line.chars().count()).max();
         assert!(width.is_none_or(|width| longest <= Some(width.into())), "{text}");
         expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn important_columns_stay_whole_while_others_can_be_dropped() {
+        let cells = [
+            "shop/qa-1",
+            "ada",
+            "in 2 h",
+            "customer demo at noon",
+            "clean",
+            "4d6d0ebe Make it green",
+            "5 min ago",
+        ];
+        let rows = [cells.map(str::to_owned).to_vec()];
+        let heading = ["environment", "holder", "expires", "reason", "state", "commit", "since"];
+        let text = render_table(&heading, &rows, Some(64));
+        assert_eq!(
+            anstream::adapter::strip_str(&text).to_string(),
+            "ENVIRONMENT  HOLDER  EXPIRES  REASON                 STATE\n\
+             shop/qa-1    ada     in 2 h   customer demo at noon  clean"
+        );
+    }
+
+    #[test]
+    fn unneeded_id_is_dropped_before_a_column_is_truncated() {
+        let rows = [["shop #12", "failed", "dep_01k9x8s6q0e3v7m2c4w5t8y6zb"].map(str::to_owned).to_vec()];
+        let table = |width| {
+            let text = render_table(&["deployment", "status", "deployment id"], &rows, Some(width));
+            anstream::adapter::strip_str(&text).to_string()
+        };
+        assert!(table(60).contains("dep_01k9x8s6q0e3v7m2c4w5t8y6zb"), "{}", table(60));
+        assert_eq!(table(40), "DEPLOYMENT  STATUS\nshop #12    failed");
     }
 
     #[test]

@@ -157,8 +157,10 @@ fn server_on_a_shared_database_refuses_to_rotate_keys() {
     let before = std::fs::read(&key).unwrap();
     // Without the database URL, this command cannot know that the database is shared. It asks the running server, which
     // knows.
-    let servers = std::fs::read_dir(home.path().join("servers")).unwrap();
-    let dir = servers.map(|it| it.unwrap().path()).find(|dir| dir.join("admin.sock").exists()).unwrap();
+    let dir = wait_until(Duration::from_secs(10), "admin socket", || {
+        let servers = std::fs::read_dir(home.path().join("servers")).ok()?;
+        servers.filter_map(|entry| Some(entry.ok()?.path())).find(|dir| dir.join("admin.sock").exists())
+    });
     run(&["admin", "rotate-keys", "--data-dir", dir.to_str().expect("a path")])
         .expect_refusal(&["several servers may share this database"]);
     assert_eq!(std::fs::read(&key).unwrap(), before);

@@ -2,10 +2,12 @@
 //! same files.
 
 mod accounts;
+mod agents;
 mod audit_log;
 mod cli;
 mod client;
 mod commit_statuses;
+mod containers;
 mod crash;
 mod custom_steps;
 mod demo;
@@ -23,6 +25,8 @@ mod linear;
 mod local_run;
 mod machine;
 mod manual_changes;
+mod mcp;
+mod object_storage;
 mod plan;
 mod private_files;
 mod proxies;

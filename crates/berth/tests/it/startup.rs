@@ -163,6 +163,11 @@ fn second_organization_without_sandbox_is_refused() {
         let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--sandbox", level, "--data-dir"]);
         BerthProcess::start(command.arg(home.path()))
     };
+    let mut lending = berth(&["serve", "--listen", "127.0.0.1:0", "--sandbox", "off", "--data-dir"]);
+    lending.env("BERTH_RUNNER__KUBERNETES__NAMESPACE", "ci").env("BERTH_RUNNER__KUBERNETES__APPLY", "true");
+    BerthProcess::start(lending.arg(home.path()))
+        .wait(REFUSAL_MAX)
+        .expect_refusal(&["there are 2 organizations", "lend its access to the Kubernetes cluster"]);
     start("off").wait(REFUSAL_MAX).expect_refusal(&["there are 2 organizations", "does not isolate them"]);
     let landlock = start("landlock").wait(REFUSAL_MAX);
     let is_missing = landlock.stderr.contains("the sandbox landlock does not work here");

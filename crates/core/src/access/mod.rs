@@ -158,6 +158,7 @@ actions! {
     MembersRead, "members:read", Organization, MEMBERS, "view members, teams and grants";
     MembersWrite, "members:write", Organization, ADMINS, "invite, change and remove members, teams and grants up to your own role";
     TokensOwn, "tokens:own", Organization, MEMBERS, "create, list and revoke your own API tokens";
+    NotificationsOwn, "notifications:own", Organization, MEMBERS, "read your own notifications, change your own notification rules";
     TokensManage, "tokens:manage", Organization, ADMINS, "list and revoke other members' tokens, create tokens for service accounts";
     PipelinesRead, "pipelines:read", Pipeline, VIEWERS, "list, view and validate pipelines";
     PipelinesWrite, "pipelines:write", Pipeline, ADMINS, "create, change and delete pipelines";
@@ -177,8 +178,8 @@ actions! {
     ApprovalsDecide, "approvals:decide", DeploymentTarget, APPROVERS, "approve and reject, if the approval rule allows it";
     SecretsRead, "secrets:read", Pipeline, VIEWERS, "view names and usage of secrets, never values";
     SecretsWrite, "secrets:write", Pipeline, ADMINS, "create, change and delete secrets";
-    WebhooksRead, "webhooks:read", Organization, VIEWERS, "view webhooks and their deliveries, never their secrets";
-    WebhooksWrite, "webhooks:write", Organization, ADMINS, "create, change, test and delete webhooks, and redeliver";
+    WebhooksRead, "webhooks:read", Organization, VIEWERS, "view webhooks with their deliveries, chat destinations and the Slack connection, never their secrets";
+    WebhooksWrite, "webhooks:write", Organization, ADMINS, "create, change, test and delete webhooks and chat destinations, redeliver, and connect Slack";
     RegistriesRead, "registries:read", Organization, VIEWERS, "view step registries, their steps and builds";
     RegistriesWrite, "registries:write", Organization, ADMINS, "create, change, sync and delete step registries";
     RunnersRead, "runners:read", Organization, VIEWERS, "view runners and the steps they run";
@@ -244,10 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn viewer_role_allows_only_reads_and_own_tokens() {
+    fn viewer_role_allows_only_reads_and_own_records() {
         let allowed: Vec<_> = Action::ALL.iter().filter(|action| Role::Viewer.may(**action)).collect();
         for action in allowed {
-            assert!(action.as_str().ends_with(":read") || *action == Action::TokensOwn, "{action}");
+            let is_own = [Action::TokensOwn, Action::NotificationsOwn].contains(action);
+            assert!(action.as_str().ends_with(":read") || is_own, "{action}");
         }
     }
 }

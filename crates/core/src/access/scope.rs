@@ -10,7 +10,8 @@ use crate::name::{EnvName, Slug};
 
 /// A name, or the beginning of a name followed by `*`. Names contain neither `/` nor `@`, so a pattern never matches
 /// more than one part of a scope.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct NamePattern {
     text: String,
     is_prefix: bool,
@@ -41,6 +42,19 @@ impl NamePattern {
             return name == self.text;
         }
         name.starts_with(&self.text) && !name.contains(['/', '@'])
+    }
+}
+
+impl TryFrom<String> for NamePattern {
+    type Error = InvalidScope;
+    fn try_from(text: String) -> Result<Self, InvalidScope> {
+        Self::parse(&text)
+    }
+}
+
+impl From<NamePattern> for String {
+    fn from(pattern: NamePattern) -> String {
+        pattern.to_string()
     }
 }
 

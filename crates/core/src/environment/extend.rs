@@ -4,8 +4,10 @@ use super::draft::{DecisionContext, LockDraft};
 use super::lock::Lock;
 use super::state::{LockHolder, Session};
 use super::{NamedSession, events};
-use crate::decision::RefusableDecision;
+use crate::agent::AgentLimitReached;
+use crate::decision::{CommandRefusal, RefusableDecision};
 use crate::event::EventKind;
+use crate::time::Timestamp;
 
 /// Extends the session by the given length or, if none is given, by its original TTL, counted from now. Never shortens
 /// a session; a session that does not expire stays that way.
@@ -20,6 +22,13 @@ pub fn extend(
     let now = draft.now();
     match named.require_holder(by, &mut draft) {
         Err(refusal) => return draft.refuse(refusal),
+        Ok(session) if is_too_long(session, ttl_seconds, now) => {
+            let seconds = session.holder.agent.as_ref().map_or(0, |agent| agent.session_seconds);
+            let text =
+                format!("a session of this agent ends {seconds} seconds after its claim at the latest");
+            return draft
+                .refuse(CommandRefusal::AgentLimit(AgentLimitReached { limit: "sessionSeconds", text }));
+        }
         Ok(session) => {
             session.extensions += 1;
             session.extended_at = Some(now);
@@ -32,4 +41,10 @@ pub fn extend(
         .with_some("expiresAt", session.expires_at);
     draft.record(event);
     draft.finish(Ok(session))
+}
+
+/// Whether the extension goes beyond the limit of an agent's session.
+fn is_too_long(session: &Session, ttl_seconds: Option<i64>, now: Timestamp) -> bool {
+    let wanted = ttl_seconds.map(|seconds| now.plus_seconds(seconds));
+    wanted.zip(session.length_limit()).is_some_and(|(at, limit)| at > limit)
 }

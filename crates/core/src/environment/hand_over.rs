@@ -29,6 +29,8 @@ pub fn hand_over(
             context: session.context.clone(),
             contact: None,
             ttl_seconds: session.ttl_seconds,
+            // The new holder has not agreed to send heartbeats.
+            lease_seconds: None,
             deploy: false,
             is_untrusted: false,
         },

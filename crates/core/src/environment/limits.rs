@@ -4,6 +4,12 @@
 pub const TTL_S_MIN: i64 = 60;
 pub const TTL_S_MAX: i64 = 30 * 24 * 60 * 60;
 
+/// Bounds of a session's lease, in seconds.
+pub const LEASE_S_MIN: i64 = 15;
+pub const LEASE_S_MAX: i64 = 10 * 60;
+/// The lease of an agent's session if the claim names none, in seconds.
+pub const LEASE_S_AGENT: i64 = 60;
+
 /// How long a ticket waits in the queue, in seconds.
 pub const WAIT_S_DEFAULT: i64 = 60 * 60;
 pub const WAIT_S_MIN: i64 = 1;

@@ -1,6 +1,7 @@
 //! The lock: all records that one decision about an environment reads and may change. The environment is the aggregate
 //! root; its version increases with every change to any of them.
 
+use super::order::sort_tickets;
 use super::state::{
     Environment, EnvironmentCondition, EnvironmentStatus, PendingTakeover, Session, Ticket, TicketState,
 };
@@ -112,12 +113,7 @@ impl Lock {
                 DomainRecord::Environment(it) => lock.environment = it.as_ref().clone(),
                 DomainRecord::Session(it) if it.end.is_none() => lock.session = Some(it.as_ref().clone()),
                 DomainRecord::Session(it) => drop(lock.session.take_if(|active| active.id == it.id)),
-                DomainRecord::Ticket(it) => {
-                    lock.tickets.retain(|ticket| ticket.id != it.id);
-                    if it.status == TicketState::Waiting {
-                        lock.tickets.push(it.as_ref().clone());
-                    }
-                }
+                DomainRecord::Ticket(it) => lock.apply_ticket(it),
                 DomainRecord::EnvironmentDeployment(it) => {
                     lock.deployments.retain(|deployment| deployment.id != it.id);
                     if !it.status.is_final() {
@@ -134,8 +130,21 @@ impl Lock {
                 | DomainRecord::FixPullRequest(_) => {}
             }
         }
-        lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
         lock.deployments.sort_by_key(|deployment| deployment.number);
         lock
+    }
+
+    /// A new ticket takes its place in the queue; the others keep theirs.
+    fn apply_ticket(&mut self, ticket: &Ticket) {
+        let is_waiting = ticket.status == TicketState::Waiting;
+        match self.tickets.iter().position(|it| it.id == ticket.id) {
+            Some(index) if is_waiting => self.tickets[index] = ticket.clone(),
+            Some(index) => drop(self.tickets.remove(index)),
+            None if is_waiting => {
+                self.tickets.push(ticket.clone());
+                sort_tickets(&mut self.tickets, &self.environment.configuration.queue, ticket.created_at);
+            }
+            None => {}
+        }
     }
 }

@@ -16,13 +16,16 @@ pub mod extend;
 pub mod fence;
 pub mod force;
 pub mod hand_over;
+pub mod lease;
 pub mod limits;
 mod lock;
+pub mod order;
 pub mod queue;
 pub mod release;
 pub mod restore;
 mod settle;
 mod state;
+pub mod stop_agents;
 mod transitions;
 
 pub use draft::DecisionContext;

@@ -60,7 +60,7 @@ pub fn withdraw_ticket(
     draft.finish_without_timers(())
 }
 
-fn cancel_ticket(draft: &mut LockDraft<'_>, id: TicketId, cause: TicketCause) -> Option<Ticket> {
+pub(super) fn cancel_ticket(draft: &mut LockDraft<'_>, id: TicketId, cause: TicketCause) -> Option<Ticket> {
     let left = draft.remove_ticket(id, TicketState::Cancelled { at: draft.now(), cause })?;
     let event =
         events::ticket_event(EventKind::TicketCancelled, &draft.lock, &left).with("cause", cause.as_str());
@@ -121,7 +121,13 @@ mod tests {
 
     fn holder(seed: u8) -> LockHolder {
         let id = UserId::from_parts(Timestamp::from_micros(0), [seed; 10]);
-        LockHolder { kind: ActorType::Service, id, name: format!("holder {seed}"), session_token: None }
+        LockHolder {
+            kind: ActorType::Service,
+            id,
+            name: format!("holder {seed}"),
+            session_token: None,
+            agent: None,
+        }
     }
 
     fn free_lock() -> Lock {
@@ -138,6 +144,7 @@ mod tests {
                     ttl: None,
                     labels: Vec::new(),
                     owner: None,
+                    queue: crate::pipeline::model::QueuePolicy::default(),
                     vars: BTreeMap::new(),
                     skip: BTreeSet::new(),
                 },

@@ -4,6 +4,7 @@ use super::draft::{DecisionContext, LockDraft};
 use super::events;
 use super::limits::WARNING_S_MAX;
 use super::lock::Lock;
+use super::order::next_ticket;
 use super::state::{Session, SessionEndReason, Ticket, TicketCause, TicketState};
 use super::transitions::SessionEnding;
 use crate::decision::RuleDecision;
@@ -32,6 +33,7 @@ pub(super) fn announce_expiry(draft: &mut LockDraft<'_>) {
 }
 
 /// When the active session will reach its expiry time or idle timeout, whichever comes first, and which of them it is.
+/// Leaves out the lease, which the holder keeps renewing.
 pub fn ends_at(lock: &Lock) -> Option<(Timestamp, SessionEndReason)> {
     let session = lock.session.as_ref()?;
     let expiry = session.expires_at.map(|at| (at, SessionEndReason::Expired));
@@ -40,9 +42,15 @@ pub fn ends_at(lock: &Lock) -> Option<(Timestamp, SessionEndReason)> {
     [expiry, idle].into_iter().flatten().min_by_key(|(at, _)| *at)
 }
 
+/// Like [`ends_at`], unless the session's lease ends first.
+fn next_end(lock: &Lock) -> Option<(Timestamp, SessionEndReason)> {
+    let lease = lock.session.as_ref()?.lease_expires_at.map(|at| (at, SessionEndReason::Lease));
+    [ends_at(lock), lease].into_iter().flatten().min_by_key(|(at, _)| *at)
+}
+
 /// When the next timer expires.
 pub fn due_at(lock: &Lock) -> Option<Timestamp> {
-    let end = ends_at(lock).map(|(at, _)| at);
+    let end = next_end(lock).map(|(at, _)| at);
     let warning = lock.session.as_ref().and_then(|session| warns_at(lock, session));
     let takeover = lock.pending_takeover().and_then(|(_, takeover)| takeover.at);
     let tickets = lock.tickets.iter().map(|ticket| ticket.expires_at);
@@ -89,7 +97,7 @@ fn drop_dead_tickets(draft: &mut LockDraft<'_>) {
 
 fn end_overdue_session(draft: &mut LockDraft<'_>) {
     let now = draft.now();
-    let Some((_, reason)) = ends_at(&draft.lock).filter(|(at, _)| *at <= now) else { return };
+    let Some((_, reason)) = next_end(&draft.lock).filter(|(at, _)| *at <= now) else { return };
     let ended = draft.end_session(SessionEnding { reason, by: Actor::system(), why: None, successor: None });
     if let Some(session) = ended {
         let event = events::session_ended_event(EventKind::SessionExpired, &draft.lock, &session);
@@ -130,7 +138,10 @@ fn grant_next(draft: &mut LockDraft<'_>) {
     if draft.lock.session.is_some() || !draft.lock.environment.is_declared {
         return;
     }
-    if let Some(ticket) = draft.lock.tickets.first().cloned() {
+    let policy = &draft.lock.environment.configuration.queue;
+    let next = next_ticket(&draft.lock.tickets, policy, draft.now());
+    let next = draft.lock.tickets.iter().find(|ticket| Some(ticket.id) == next);
+    if let Some(ticket) = next.cloned() {
         let id = draft.new_session_id();
         grant(draft, id, &ticket);
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::fence::Fence;
+use crate::agent::AgentHolder;
 use crate::event::{Actor, ActorType};
 use crate::id::{
     DeploymentId, EnvironmentId, PipelineId, SessionId, TicketGroupId, TicketId, TokenId, UserId,
@@ -82,6 +83,9 @@ pub struct LockHolder {
     /// account are not the holder.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session_token: Option<TokenId>,
+    /// Set if the holder is an agent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub agent: Option<Box<AgentHolder>>,
 }
 
 impl LockHolder {
@@ -115,6 +119,10 @@ pub struct Session {
     pub extensions: i64,
     pub ttl_seconds: Option<i64>,
     pub expires_at: Option<Timestamp>,
+    /// How long the session lives without a heartbeat; `None` if it needs none.
+    pub lease_seconds: Option<i64>,
+    /// When the session ends unless a heartbeat arrives first. Set if and only if there is a lease.
+    pub lease_expires_at: Option<Timestamp>,
     /// The idle timeout when the session was claimed. Later changes of the definition do not affect it.
     pub idle_seconds: Option<i64>,
     /// When the holder or a deployment of the session was last active.
@@ -154,18 +162,24 @@ pub enum SessionEndReason {
     Overridden,
     Expired,
     Idle,
+    /// No heartbeat arrived within the lease.
+    Lease,
+    /// An admin stopped all agents.
+    AgentsStopped,
     /// The database was restored from a backup.
     Restored,
 }
 
 impl SessionEndReason {
-    pub const ALL: [SessionEndReason; 7] = [
+    pub const ALL: [SessionEndReason; 9] = [
         SessionEndReason::Released,
         SessionEndReason::HandedOver,
         SessionEndReason::EnvironmentDeleted,
         SessionEndReason::Overridden,
         SessionEndReason::Expired,
         SessionEndReason::Idle,
+        SessionEndReason::Lease,
+        SessionEndReason::AgentsStopped,
         SessionEndReason::Restored,
     ];
 
@@ -177,6 +191,8 @@ impl SessionEndReason {
             SessionEndReason::Overridden => "overridden",
             SessionEndReason::Expired => "expired",
             SessionEndReason::Idle => "idle",
+            SessionEndReason::Lease => "lease",
+            SessionEndReason::AgentsStopped => "agents_stopped",
             SessionEndReason::Restored => "restored",
         }
     }
@@ -208,6 +224,8 @@ pub struct ClaimTerms {
     pub context: Option<Reason>,
     pub contact: Option<Contact>,
     pub ttl_seconds: Option<i64>,
+    /// The lease of the session; it begins when the session does.
+    pub lease_seconds: Option<i64>,
     /// Whether to deploy the commit as soon as the session starts.
     pub deploy: bool,
     /// Whether the commit comes from a fork, so that its steps get no secrets.
@@ -276,6 +294,8 @@ pub enum TicketCause {
     Restored,
     /// Another ticket of the same group was granted.
     GrantedElsewhere,
+    /// An admin stopped all agents.
+    AgentsStopped,
 }
 
 impl TicketCause {
@@ -286,6 +306,7 @@ impl TicketCause {
             TicketCause::EnvironmentDeleted => "environment_deleted",
             TicketCause::Restored => "restored",
             TicketCause::GrantedElsewhere => "granted_elsewhere",
+            TicketCause::AgentsStopped => "agents_stopped",
         }
     }
 }
@@ -309,15 +330,31 @@ pub struct InactiveSession {
 impl Session {
     /// The holder and, if there is one, the contact: `ci-bot for grace`.
     pub fn holder_label(&self) -> String {
-        match &self.contact {
-            Some(contact) => format!("{} for {contact}", self.holder.name),
+        let name = match &self.holder.agent {
+            Some(agent) => format!("{}, agent of {}", self.holder.name, agent.owner_name),
             None => self.holder.name.clone(),
+        };
+        match &self.contact {
+            Some(contact) => format!("{name} for {contact}"),
+            None => name,
         }
+    }
+
+    /// The latest time at which the session can end, if its holder is an agent.
+    pub(crate) fn length_limit(&self) -> Option<Timestamp> {
+        self.holder.agent.as_ref().map(|agent| self.claimed_at.plus_seconds(agent.session_seconds))
     }
 
     /// Restarts the idle timer. If the clock was set back, the time of the last activity stays as it is.
     pub(crate) fn note_activity(&mut self, now: Timestamp) {
         self.active_at = self.active_at.max(now);
+    }
+
+    /// Restarts the lease, if there is one. Never shortens it.
+    pub(crate) fn renew_lease(&mut self, now: Timestamp) {
+        if let (Some(seconds), Some(at)) = (self.lease_seconds, self.lease_expires_at) {
+            self.lease_expires_at = Some(at.max(now.plus_seconds(seconds)));
+        }
     }
 
     pub fn status(&self) -> SessionState {
@@ -327,10 +364,13 @@ impl Session {
                 SessionEndReason::Released
                 | SessionEndReason::HandedOver
                 | SessionEndReason::EnvironmentDeleted
+                | SessionEndReason::AgentsStopped
                 | SessionEndReason::Restored,
             ) => SessionState::Released,
             Some(SessionEndReason::Overridden) => SessionState::Overridden,
-            Some(SessionEndReason::Expired | SessionEndReason::Idle) => SessionState::Expired,
+            Some(SessionEndReason::Expired | SessionEndReason::Idle | SessionEndReason::Lease) => {
+                SessionState::Expired
+            }
         }
     }
 }

@@ -3,7 +3,9 @@
 use super::draft::LockDraft;
 use super::events;
 use super::fence::Fence;
+use super::limits::LEASE_S_AGENT;
 use super::lock::Lock;
+use super::order::sort_tickets;
 use super::state::{
     ClaimTerms, EnvironmentCondition, LockHolder, PendingTakeover, Session, SessionDrain, SessionEnd,
     SessionEndReason, Ticket, TicketCause, TicketState,
@@ -51,7 +53,14 @@ impl LockDraft<'_> {
         self.lock.environment.sessions += 1;
         let configuration = &self.lock.environment.configuration;
         let default_ttl = configuration.ttl.map(|ttl| i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX));
+        let agent = holder.agent.as_deref();
         let ttl_seconds = wish.ttl_seconds.or(default_ttl);
+        let ttl_seconds = match agent {
+            Some(agent) => Some(ttl_seconds.unwrap_or(i64::MAX).min(agent.session_seconds)),
+            None => ttl_seconds,
+        };
+        // An agent may crash without being noticed.
+        let lease_seconds = wish.lease_seconds.or(agent.map(|_| LEASE_S_AGENT));
         let idle = configuration.release.iter().filter_map(|rule| match rule {
             ReleaseCondition::Timeout { after_idle } => i64::try_from(after_idle.as_secs()).ok(),
             ReleaseCondition::PrClosed => None,
@@ -71,6 +80,8 @@ impl LockDraft<'_> {
             extensions: 0,
             ttl_seconds,
             expires_at: ttl_seconds.map(|seconds| now.plus_seconds(seconds)),
+            lease_seconds,
+            lease_expires_at: lease_seconds.map(|seconds| now.plus_seconds(seconds)),
             idle_seconds,
             active_at: now,
             warned_of: None,
@@ -237,8 +248,8 @@ impl LockDraft<'_> {
             status: TicketState::Waiting,
         };
         self.lock.tickets.push(ticket.clone());
-        // Takeovers come first; otherwise tickets are ordered by arrival.
-        self.lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
+        let now = self.now();
+        sort_tickets(&mut self.lock.tickets, &self.lock.environment.configuration.queue, now);
         self.record(events::ticket_queued_event(&self.lock, &ticket));
         ticket
     }
@@ -256,11 +267,13 @@ impl LockDraft<'_> {
 }
 
 impl Lock {
-    /// Restarts the idle timer and the TTL of the active session. Never shortens the session.
+    /// Restarts the idle timer, the lease and the TTL of the active session. Never shortens the session.
     pub(crate) fn extend_session(&mut self, ttl_seconds: Option<i64>, now: Timestamp) {
         let Some(session) = &mut self.session else { return };
         session.note_activity(now);
+        session.renew_lease(now);
         let later = ttl_seconds.or(session.ttl_seconds).map(|seconds| now.plus_seconds(seconds));
+        let later = later.map(|at| session.length_limit().map_or(at, |limit| at.min(limit)));
         // A session that does not expire stays that way.
         if let (Some(at), Some(later)) = (session.expires_at, later) {
             session.expires_at = Some(at.max(later));

@@ -15,7 +15,7 @@ const COMMIT_CHARS_SHOWN: usize = 8;
 const COMMIT_CHARS_MIN: usize = 20;
 
 /// The last words of event kinds that report an outcome, each with the words that express it in the summary.
-const OUTCOMES: [(&str, &str); 8] = [
+const OUTCOMES: [(&str, &str); 10] = [
     ("started", "started"),
     ("succeeded", "succeeded"),
     ("failed", "failed"),
@@ -24,6 +24,8 @@ const OUTCOMES: [(&str, &str); 8] = [
     ("cancelled", "was cancelled"),
     ("superseded", "was superseded"),
     ("unknown", "has an unknown outcome"),
+    ("installed", "was installed"),
+    ("uninstalled", "was uninstalled"),
 ];
 
 /// Summarizes an event. `pipeline` is the slug of its pipeline, if known.
@@ -90,6 +92,8 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
         "approval_lapsed" => format!("The approval of {gated} lapsed{}", facts.lapse()),
         "bypass_used" => format!("{actor} bypassed the gates of {gated}{reason}"),
         "pipeline_stopped" => format!("{actor} paused new deployments of {place}{reason}"),
+        "agents_stopped" => format!("{actor} stopped all agents{reason}"),
+        "agents_resumed" => format!("{actor} resumed the agents"),
         "pipeline_resumed" => format!("{actor} resumed {place}{reason}"),
         "registry_built" => {
             format!("Registry {} was built{}", named("registry", "unknown"), facts.at_commit())
@@ -118,6 +122,19 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
                 named("user", "a member"),
                 named("team", "unknown")
             )
+        }
+        "notification_rules_updated" => match facts.subject_name("team") {
+            Some(team) => format!("{actor} changed the notification rules of the team {team}"),
+            None if facts.subject_name("organization").is_some() => {
+                format!("{actor} changed the notification rules of the organization")
+            }
+            None => format!("{actor} changed their notification rules"),
+        },
+        "slack_connected" => {
+            format!("{actor} connected the Slack workspace{}", facts.first_of(&["workspace"]))
+        }
+        "slack_disconnected" => {
+            format!("{actor} disconnected the Slack workspace{}", facts.first_of(&["workspace"]))
         }
         "grant_created" | "grant_deleted" => facts.grant(actor),
         "login_succeeded" => match facts.text("provider") {
@@ -153,6 +170,10 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
         "id_token_issued" => {
             let audience = facts.text("audience").map(|it| format!(" for {it}")).unwrap_or_default();
             format!("{} received an ID token{audience}", facts.part())
+        }
+        "image_pinned" => {
+            let [image, digest] = ["image", "digest"].map(|fact| facts.text(fact).unwrap_or_default());
+            format!("The image {image} was pinned to {digest}")
         }
         "events_removed" => match facts.text("through") {
             Some(last) => format!("Events up to no. {last} were removed after their retention period"),

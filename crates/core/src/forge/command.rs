@@ -77,11 +77,11 @@ pub fn parse(text: &str) -> Result<CommentCommand, String> {
     Ok(command)
 }
 
-fn parse_environment(text: &str) -> Result<EnvName, String> {
+pub(crate) fn parse_environment(text: &str) -> Result<EnvName, String> {
     EnvName::parse(text).map_err(|_| "that is not the name of an environment".to_owned())
 }
 
-fn parse_length(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_length(text: &str) -> Result<i64, String> {
     let length = DurationSeconds::parse(text).map_err(|_| "write the length like extend 2h".to_owned())?;
     let seconds = i64::try_from(length.as_secs()).unwrap_or(i64::MAX);
     if (TTL_S_MIN..=TTL_S_MAX).contains(&seconds) {
@@ -100,7 +100,7 @@ fn parse_hash(text: &str) -> Result<String, String> {
     }
 }
 
-fn parse_code(text: &str) -> Result<String, String> {
+pub(crate) fn parse_code(text: &str) -> Result<String, String> {
     let is_code = (1..=CODE_CHARS_MAX).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if is_code { Ok(text.to_owned()) } else { Err("write the code from Berth: connect CODE".to_owned()) }

@@ -69,6 +69,16 @@ word!(
 );
 
 word!(
+    /// A service of a step, which is also its host name: `db`.
+    ServiceName,
+    |text| edge(text, |c| c.is_ascii_lowercase())
+        && !text.ends_with('-')
+        && text != "localhost"
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+    "is not a service name; use 1 to 63 of a-z, 0-9 and -, beginning with a letter, such as `db`"
+);
+
+word!(
     /// A label of a runner or an environment: `linux`, `gpu-a100`.
     Label,
     |text| edge(text, |c| c.is_ascii_alphanumeric())

@@ -20,7 +20,7 @@ pub const SOURCE_LINE_CHARS_MAX: usize = 400;
 /// Longer quotes in messages are truncated.
 pub const QUOTED_CHARS_MAX: usize = 80;
 /// Maximum number of valid choices listed in a message.
-pub const CHOICES_LISTED_MAX: usize = 20;
+pub const CHOICES_LISTED_MAX: usize = 24;
 /// Longer words get no "did you mean" suggestion, because the comparison takes quadratic time.
 pub const SUGGESTED_CHARS_MAX: usize = 64;
 
@@ -43,6 +43,9 @@ pub const PATH_BYTES_MAX: usize = 1024;
 
 /// The longest duration in seconds: one (leap) year.
 pub const DURATION_S_MAX: u64 = 366 * 24 * 60 * 60;
+/// How long a waiting claim stays in its class, in seconds.
+pub const QUEUE_AGEING_S_MIN: u64 = 60;
+pub const QUEUE_AGEING_S_DEFAULT: u64 = 30 * 60;
 pub const STEP_TIMEOUT_S_MAX: u64 = 7 * 24 * 60 * 60;
 pub const RETRY_ATTEMPTS_MAX: u32 = 10;
 pub const RETRY_BACKOFF_S_MAX: u64 = 60 * 60;

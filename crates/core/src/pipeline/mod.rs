@@ -2,7 +2,10 @@
 //!
 //! The crate `berth-definition` parses, checks and plans definitions.
 
+pub mod checkout;
+pub mod container;
 pub mod grammar;
+pub mod image;
 pub mod limits;
 pub mod model;
 pub mod origin;

@@ -6,7 +6,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
+use super::checkout::CheckoutScope;
+use super::container::{ContainerOptions, StepServices};
 use super::grammar::{ArtifactName, EnvVarName, Label, OutputName, SecretName, StageName, StepId, VarName};
+use super::limits::QUEUE_AGEING_S_DEFAULT;
 use super::seconds::DurationSeconds;
 use super::window::DeploymentWindow;
 use crate::access::Role;
@@ -91,6 +94,13 @@ pub struct StepDefinition {
     pub runs_on: Vec<Label>,
     /// `None` means the organization's default.
     pub network: Option<NetworkAccess>,
+    #[serde(skip_serializing_if = "CheckoutScope::is_all", default)]
+    pub checkout: CheckoutScope,
+    /// `None` for a step that runs on the runner's machine itself.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub container: Option<ContainerOptions>,
+    #[serde(skip_serializing_if = "StepServices::is_empty", default)]
+    pub services: StepServices,
     #[serde(rename = "if")]
     pub condition: Option<StepCondition>,
 }
@@ -251,8 +261,39 @@ pub struct EnvironmentDefinition {
     pub labels: Vec<Label>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<OwnerTeam>,
+    #[serde(default, skip_serializing_if = "QueuePolicy::is_default")]
+    pub queue: QueuePolicy,
     pub vars: BTreeMap<VarName, VarValue>,
     pub skip: BTreeSet<StepId>,
+}
+
+/// In which order the tickets of an environment are granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuePolicy {
+    pub order: QueueOrder,
+    /// With the order by class: a waiting ticket moves up a class each time it has waited for this long.
+    pub ageing: DurationSeconds,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueOrder {
+    #[default]
+    Arrival,
+    /// People, then CI (service accounts), then agents.
+    Class,
+}
+
+impl Default for QueuePolicy {
+    fn default() -> Self {
+        Self { order: QueueOrder::default(), ageing: DurationSeconds::from_secs(QUEUE_AGEING_S_DEFAULT) }
+    }
+}
+
+impl QueuePolicy {
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The team that is responsible for an environment, written `team:qa`. Owning an environment grants no permissions.

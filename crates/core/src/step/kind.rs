@@ -11,16 +11,20 @@ pub enum BuiltinStepType {
     Soak,
     WaitFor,
     Dummy,
+    ImageBuild,
+    KubernetesApply,
 }
 
 impl BuiltinStepType {
-    pub const ALL: [BuiltinStepType; 6] = [
+    pub const ALL: [BuiltinStepType; 8] = [
         BuiltinStepType::Script,
         BuiltinStepType::HttpCheck,
         BuiltinStepType::Approval,
         BuiltinStepType::Soak,
         BuiltinStepType::WaitFor,
         BuiltinStepType::Dummy,
+        BuiltinStepType::ImageBuild,
+        BuiltinStepType::KubernetesApply,
     ];
 
     /// The value of `type:` in a definition.
@@ -32,6 +36,8 @@ impl BuiltinStepType {
             BuiltinStepType::Soak => "soak",
             BuiltinStepType::WaitFor => "wait_for",
             BuiltinStepType::Dummy => "dummy",
+            BuiltinStepType::ImageBuild => "image_build",
+            BuiltinStepType::KubernetesApply => "kubernetes_apply",
         }
     }
 

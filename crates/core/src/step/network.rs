@@ -16,15 +16,21 @@ pub enum NetworkAccess {
     Host,
     /// Has only a private loopback interface.
     None,
+    /// A container's own network, from which it reaches other networks. Only for steps in containers.
+    Bridge,
 }
 
 impl NetworkAccess {
+    /// The choices for steps that do not run in a container.
     pub const ALL: [Self; 2] = [NetworkAccess::Host, NetworkAccess::None];
+    /// The choices for steps in containers.
+    pub const OF_CONTAINERS: [Self; 3] = [NetworkAccess::Bridge, NetworkAccess::None, NetworkAccess::Host];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             NetworkAccess::Host => "host",
             NetworkAccess::None => "none",
+            NetworkAccess::Bridge => "bridge",
         }
     }
 
@@ -46,7 +52,10 @@ impl fmt::Display for NetworkAccess {
 /// Whether the step exists to send network requests and therefore cannot run without network access.
 pub fn is_request(kind: &StepType, params: &Map<String, Value>) -> bool {
     match kind {
-        StepType::Builtin(BuiltinStepType::HttpCheck) => true,
+        // A build pulls base images, and `ADD` downloads files, outside of any sandbox.
+        StepType::Builtin(
+            BuiltinStepType::HttpCheck | BuiltinStepType::KubernetesApply | BuiltinStepType::ImageBuild,
+        ) => true,
         StepType::Builtin(BuiltinStepType::WaitFor) => params.contains_key("url"),
         StepType::Builtin(
             BuiltinStepType::Script

@@ -51,6 +51,11 @@ impl EventKindFilter {
         Ok(Self(kinds))
     }
 
+    /// Matches all event kinds.
+    pub fn all() -> Self {
+        Self(vec![ALL.to_owned()])
+    }
+
     pub fn contains(&self, kind: &str) -> bool {
         self.0.iter().any(|wanted| wanted == ALL || wanted == kind)
     }

@@ -1,4 +1,4 @@
-//! Finds and parses expressions in `env`, `params` and `if`, and checks their references.
+//! Finds and parses expressions in `env`, `params`, `if`, images and services, and checks their references.
 
 use std::ops::Range;
 
@@ -36,6 +36,14 @@ fn check_step(step: &LocatedValue<'_, StepDefinition>, scope: &ReferenceScope<'_
             if is_shell { refuse_expression(&at, text) } else { check_text(&at, text, scope) }
         }
     }
+    let services = || part("services").into_iter().flat_map(|at| at.children());
+    let image = part("container").and_then(|at| at.get("image"));
+    for (at, text) in image.clone().into_iter().chain(part("services")).flat_map(|at| at.texts()) {
+        check_text(&at, text, scope);
+    }
+    for image in image.into_iter().chain(services().filter_map(|service| service.get("image"))) {
+        refuse_secret_in_image(&image);
+    }
     if let Some(at) = part("if") {
         check_condition(&at, scope);
     }
@@ -57,6 +65,20 @@ fn check_text(at: &NodeCursor<'_>, text: &str, scope: &ReferenceScope<'_>) {
             let problem = DefinitionProblem::error("bad_expression", "`${{` is never closed; add `}}`");
             at.add_at(&finder.locate(start..text.len()), problem);
         }
+    }
+}
+
+/// Reports secrets in the name of an image, which the audit log and the deployment show.
+fn refuse_secret_in_image(at: &NodeCursor<'_>) {
+    let YamlValue::Text(text) = &at.node.value else { return };
+    let templates = expression::templates(text).unwrap_or_default();
+    let mut references =
+        templates.into_iter().flat_map(|it| expression::references(&text[it.inner]).unwrap_or_default());
+    if references.any(|reference| reference.context == Context::Secrets) {
+        at.error(
+            "secret_in_image",
+            "the name of an image must not contain a secret, because the audit log shows it; use `credential` for the registry",
+        );
     }
 }
 

@@ -1,8 +1,9 @@
 //! Reads ephemeral environments.
 
-use berth_core::pipeline::limits::{DURATION_S_MAX, LIST_ITEMS_MAX};
+use berth_core::pipeline::limits::{DURATION_S_MAX, LIST_ITEMS_MAX, QUEUE_AGEING_S_MIN};
 use berth_core::pipeline::model::{
-    ClaimTrigger, EnvironmentDefinition, OwnerTeam, PullRequestFilter, ReleaseAction, ReleaseCondition,
+    ClaimTrigger, EnvironmentDefinition, OwnerTeam, PullRequestFilter, QueueOrder, QueuePolicy,
+    ReleaseAction, ReleaseCondition,
 };
 
 use berth_core::wording::quote;
@@ -23,12 +24,13 @@ pub(super) fn read_environment(at: &NodeCursor<'_>) -> Option<EnvironmentDefinit
             ttl: None,
             labels: Vec::new(),
             owner: None,
+            queue: QueuePolicy::default(),
             vars: std::collections::BTreeMap::default(),
             skip: std::collections::BTreeSet::default(),
         });
     }
     let fields =
-        at.fields(&["triggers", "release", "on_release", "ttl", "labels", "owner", "vars", "skip"])?;
+        at.fields(&["triggers", "release", "on_release", "ttl", "labels", "owner", "queue", "vars", "skip"])?;
     let rules =
         |name, what| fields.get(name).and_then(|at| at.items(what, LIST_ITEMS_MAX)).unwrap_or_default();
     Some(EnvironmentDefinition {
@@ -38,6 +40,7 @@ pub(super) fn read_environment(at: &NodeCursor<'_>) -> Option<EnvironmentDefinit
         ttl: fields.get("ttl").and_then(|at| at.duration(1, DURATION_S_MAX)),
         labels: fields.list("labels", "labels"),
         owner: fields.read("owner"),
+        queue: fields.read("queue").unwrap_or_default(),
         vars: vars(&fields),
         skip: skip(&fields),
     })
@@ -46,6 +49,23 @@ pub(super) fn read_environment(at: &NodeCursor<'_>) -> Option<EnvironmentDefinit
 impl ReadNode for ReleaseAction {
     fn read(at: &NodeCursor<'_>) -> Option<Self> {
         at.choice(&[("none", ReleaseAction::None), ("deploy_tracked", ReleaseAction::DeployTracked)])
+    }
+}
+
+impl ReadNode for QueuePolicy {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
+        let fields = at.fields(&["order", "ageing"])?;
+        let order = fields.get("order");
+        let order =
+            order.map(|at| at.choice(&[("arrival", QueueOrder::Arrival), ("class", QueueOrder::Class)]));
+        let order = order.unwrap_or(Some(QueueOrder::default()))?;
+        let Some(ageing) = fields.get("ageing") else { return Some(Self { order, ..Self::default() }) };
+        if order != QueueOrder::Class {
+            let text = "`ageing` is only allowed with `order: class`; remove it";
+            ageing.add_at_key(DefinitionProblem::error("unknown_field", text.to_owned()));
+            return None;
+        }
+        Some(Self { order, ageing: ageing.duration(QUEUE_AGEING_S_MIN, DURATION_S_MAX)? })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Reading is lenient: a part that cannot be read is reported and replaced by a placeholder, so that the rest is still
 //! checked. The definition is only returned if there are no errors.
 
+mod container;
 mod environment;
 mod id_token;
 mod stage;

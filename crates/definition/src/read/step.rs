@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_core::expression;
 use berth_core::name::DisplayName;
+use berth_core::pipeline::checkout::{CHECKOUT_PATHS_MAX, CheckoutScope};
 use berth_core::pipeline::grammar::{ArtifactName, EnvVarName, SecretName, StepId, is_reserved};
 use berth_core::pipeline::limits::{
     MAP_ENTRIES_MAX, PATH_BYTES_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, STEP_TIMEOUT_S_MAX,
@@ -17,7 +18,7 @@ use berth_core::step::{NetworkAccess, OnLost};
 use berth_core::wording::quote;
 use serde_json::{Map, Value as Json};
 
-use super::id_token;
+use super::{container, id_token};
 use crate::cursor::{FieldReader, NodeCursor, ReadNode, parse_key};
 use crate::report::DefinitionProblem;
 use crate::step::spec::PLANNED;
@@ -50,6 +51,9 @@ pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<S
         "idempotent",
         "runs_on",
         "network",
+        "checkout",
+        "container",
+        "services",
         "if",
     ])?;
     previous.count += 1;
@@ -78,6 +82,7 @@ pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<S
             .add_at_key(DefinitionProblem::error("duplicate_variable", message));
     }
     let id_token = id_token::read(&fields, &kind);
+    let container::ContainerPart { container, network, services } = container::read(&fields, &kind);
     if let Some(IdTokenRequest { file, .. }) = &id_token
         && (env.contains_key(file) || secret_files.contains_key(file))
     {
@@ -105,7 +110,10 @@ pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<S
         on_lost,
         idempotent,
         runs_on: fields.list("runs_on", "labels"),
-        network: fields.read("network"),
+        network,
+        checkout: fields.read("checkout").unwrap_or_default(),
+        container,
+        services,
         condition: fields.get("if").and_then(|at| condition(&at)),
     })
 }
@@ -179,22 +187,53 @@ impl ReadNode for Artifact {
     fn read(at: &NodeCursor<'_>) -> Option<Self> {
         let fields = at.fields(&["path"])?;
         let at = fields.require("path")?;
-        let path = at.text()?;
-        let inside =
-            !path.starts_with('/') && path.split('/').all(|part| part != "..") && !path.contains('\\');
-        if path.is_empty() || path.len() > PATH_BYTES_MAX || !inside {
-            at.error(
-                "bad_path",
-                format!("{} must be a path inside the workspace, like `dist/`", quote(path)),
-            );
-            return None;
-        }
+        let path = workspace_path(&at, "dist/")?;
         Some(Artifact { path: path.to_owned() })
     }
 }
 
+impl ReadNode for CheckoutScope {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
+        if matches!(at.node.value, YamlValue::Text(_)) {
+            return at.choice(&[("none", ())]).map(|()| CheckoutScope::None);
+        }
+        let at = at.fields(&["paths"])?.require("paths")?;
+        let items = at.items("paths", CHECKOUT_PATHS_MAX)?;
+        let read = |at: &NodeCursor<'_>| workspace_path(at, "services/shop").map(normalize_path);
+        let paths: Vec<String> = items.iter().filter_map(read).collect();
+        if items.is_empty() {
+            at.error(
+                "missing_field",
+                "name at least one path, or use `checkout: none` for an empty workspace",
+            );
+        }
+        (!paths.is_empty()).then_some(CheckoutScope::Paths(paths))
+    }
+}
+
+/// Reads a path that does not lead out of the workspace.
+fn workspace_path<'a>(at: &NodeCursor<'a>, example: &str) -> Option<&'a str> {
+    let path = at.text()?;
+    let is_inside =
+        !path.starts_with('/') && path.split('/').all(|part| part != "..") && !path.contains('\\');
+    if path.is_empty() || path.len() > PATH_BYTES_MAX || !is_inside {
+        at.error(
+            "bad_path",
+            format!("{} must be a path inside the workspace, like `{example}`", quote(path)),
+        );
+        return None;
+    }
+    Some(path)
+}
+
+/// Removes `.` and empty parts: `./services//shop/` becomes `services/shop`.
+fn normalize_path(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    parts.join("/")
+}
+
 /// Environment variables are strings: unquoted `3`, `true` and `1.10` are passed as written.
-fn env(fields: &FieldReader<'_>) -> BTreeMap<EnvVarName, String> {
+pub(super) fn env(fields: &FieldReader<'_>) -> BTreeMap<EnvVarName, String> {
     let Some(at) = fields.get("env") else { return BTreeMap::new() };
     at.named_entries("variables", variable, |at| match &at.node.value {
         YamlValue::Text(text) | YamlValue::Number { text, .. } => Some(text.clone()),

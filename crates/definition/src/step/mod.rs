@@ -5,6 +5,8 @@
 mod approval;
 mod dummy;
 mod http_check;
+mod image_build;
+mod kubernetes_apply;
 pub mod params;
 mod script;
 mod soak;

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use berth_core::access::Role;
 use berth_core::name::Email;
+use berth_core::pipeline::image::ImageReference;
+use berth_core::pipeline::limits::PATH_BYTES_MAX;
 use berth_core::pipeline::seconds::DurationSeconds;
 use berth_core::wording::{hint, join_words, quote};
 
@@ -23,6 +25,8 @@ pub const UNKNOWN_PARAM: &str = "unknown_param";
 const FORMAT_DURATION: &str = "berth-duration";
 const FORMAT_APPROVER: &str = "berth-approver";
 const FORMAT_URL: &str = "berth-url";
+const FORMAT_IMAGE_TAG: &str = "berth-image-tag";
+const FORMAT_PATH: &str = "berth-path";
 
 #[derive(Debug)]
 pub struct ParamsSchema {
@@ -64,6 +68,8 @@ impl ParamsSchema {
                 text.parse::<Role>().is_ok() || Email::parse(text).is_ok()
             })
             .with_format(FORMAT_URL, is_url)
+            .with_format(FORMAT_IMAGE_TAG, |text: &str| ImageReference::parse_destination(text).is_ok())
+            .with_format(FORMAT_PATH, is_inside_workspace)
             .build(&schema)
             .map_err(|error| SchemaRefused(error.to_string()))?;
         Ok(Self { validator, schema })
@@ -131,6 +137,15 @@ impl ParamsSchema {
                     "unknown_value",
                     "must be a role (viewer, deployer, admin, owner) or an e-mail address".into(),
                 ),
+                FORMAT_IMAGE_TAG => {
+                    let text = error.instance().as_str().unwrap_or_default();
+                    let why = ImageReference::parse_destination(text)
+                        .map_or_else(|why| why.to_string(), |_| String::new());
+                    problem("bad_image", format!("{} {why}", quote(text)))
+                }
+                FORMAT_PATH => {
+                    problem("bad_path", "must be a path inside the workspace, like `services/shop`".into())
+                }
                 FORMAT_URL => problem("bad_url", "must be a URL that begins with http:// or https://".into()),
                 _ => problem("bad_param", format!("must be of the format {}", quote(format))),
             },
@@ -181,6 +196,12 @@ fn describe_value(value: &Value) -> String {
         Value::Array(_) => "a list".into(),
         Value::Object(_) => "a mapping".into(),
     }
+}
+
+/// Whether a path stays inside the workspace, as far as its text tells.
+pub fn is_inside_workspace(text: &str) -> bool {
+    let parts = || text.split('/');
+    !text.starts_with(['/', '-']) && text.len() <= PATH_BYTES_MAX && parts().all(|part| part != "..")
 }
 
 fn is_url(text: &str) -> bool {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use berth_core::step::{BuiltinStepType, OnLost};
 
 use super::params::{ParamsSchema, SchemaRefused};
-use super::{approval, dummy, http_check, script, soak, wait_for};
+use super::{approval, dummy, http_check, image_build, kubernetes_apply, script, soak, wait_for};
 
 /// Describes a step type for the parser, the documentation and editors.
 pub struct StepSpec {
@@ -23,8 +23,16 @@ pub struct StepSpec {
     pub(super) compiled: LazyLock<Result<ParamsSchema, SchemaRefused>>,
 }
 
-pub static BUILTINS: [&StepSpec; 6] =
-    [&script::SPEC, &http_check::SPEC, &approval::SPEC, &soak::SPEC, &wait_for::SPEC, &dummy::SPEC];
+pub static BUILTINS: [&StepSpec; 8] = [
+    &script::SPEC,
+    &http_check::SPEC,
+    &approval::SPEC,
+    &soak::SPEC,
+    &wait_for::SPEC,
+    &dummy::SPEC,
+    &image_build::SPEC,
+    &kubernetes_apply::SPEC,
+];
 
 /// Names reserved for future step types.
 pub const PLANNED: [&str; 6] = ["container", "docker_build", "terraform", "kubernetes", "helm", "ssh"];
@@ -42,6 +50,8 @@ impl StepSpec {
             BuiltinStepType::Soak => &soak::SPEC,
             BuiltinStepType::WaitFor => &wait_for::SPEC,
             BuiltinStepType::Dummy => &dummy::SPEC,
+            BuiltinStepType::ImageBuild => &image_build::SPEC,
+            BuiltinStepType::KubernetesApply => &kubernetes_apply::SPEC,
         }
     }
 

@@ -281,4 +281,12 @@ fn environments_are_checked() {
         4:49: error: `deploy_tracked` needs a branch to deploy; add `tracks` to the pipeline [missing_field]
     "#]],
     );
+    check_pipeline(
+        "ephemeral_environments: { qa-1: { queue: { order: class, ageing: 30m } }, qa-2: { queue: { ageing: 30m } }, qa-3: { queue: { order: age } }, qa-4: { queue: { order: class, ageing: 30s } } }",
+        &expect![[r#"
+            4:94: error: `ageing` is only allowed with `order: class`; remove it [unknown_field]
+            4:135: error: `age` is not known here; there are arrival and class [unknown_value]
+            4:183: error: must be from 1m to 366d [bad_duration]
+        "#]],
+    );
 }

@@ -2,6 +2,7 @@
 
 mod bombs;
 mod checks;
+mod containers;
 mod expressions;
 mod fixtures;
 mod frame;

@@ -52,10 +52,25 @@ steps:
 }
 
 #[test]
+fn image_build_without_network_is_an_obstacle() {
+    let source = pipeline_source(
+        "stages: [{ name: staging }]
+steps:
+    - { name: Image, type: image_build, params: { tags: [registry.test/shop] } }
+",
+    );
+    let definition = parse(&source).definition.expect("a definition");
+    let facts = PlanInputs { default_network: NetworkAccess::None, ..plan_inputs() };
+    let failure = plan(&definition, &PlanTarget::Stages, &facts).expect_err("refused");
+    assert!(failure.detail.contains("`image` needs the network"), "{}", failure.detail);
+}
+
+#[test]
 fn network_none_on_an_http_check_is_an_error() {
     for step in [
         "{ name: A, type: http_check, network: none, params: { url: https://shop.test } }",
         "{ name: A, type: wait_for, network: none, params: { url: https://shop.test } }",
+        "{ name: A, type: image_build, network: none, params: { tags: [registry.test/shop] } }",
         "{ name: A, type: script, network: some, params: { run: ./a } }",
     ] {
         let parsed = parse(&pipeline_source(&format!("stages: [{{ name: staging }}]\nsteps: [{step}]\n")));

@@ -4,6 +4,7 @@
 //! absolute paths, so identical content is stored only once. Steps produce the content and may be hostile: paths are
 //! resolved relative to a directory descriptor, one component at a time, and no field of an archive is trusted.
 
+mod objects;
 mod open_beneath;
 mod pack;
 mod paths;
@@ -16,8 +17,12 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use std::sync::Arc;
+
 use berth_core::id::OrgId;
 
+use crate::object_storage::{ObjectTier, StorageError};
+use objects::ArtifactObjects;
 pub use pack::pack_source;
 use retention::ArtifactLockMode;
 
@@ -34,6 +39,8 @@ pub struct ArtifactStore {
     dir: PathBuf,
     bytes_max: u64,
     entries_max: usize,
+    /// If artifacts are in object storage, the directory is only used for those that are being packed or received.
+    objects: Option<ArtifactObjects>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,9 +74,20 @@ pub enum ArtifactError {
     Full,
     #[error("an artifact cannot be read or written: {0}")]
     Io(io::Error),
+    #[error("an artifact cannot be read or written: {0}")]
+    Storage(#[from] StorageError),
 }
 
 impl ArtifactError {
+    /// Whether the operation may succeed later.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Full | Self::Io(_) => true,
+            Self::Storage(error) => !matches!(error, StorageError::Corrupt(_) | StorageError::Missing(_)),
+            _ => false,
+        }
+    }
+
     fn refusal(path: impl Into<String>, why: &'static str) -> Self {
         Self::Refused { path: path.into(), why }
     }
@@ -93,7 +111,12 @@ impl From<rustix::io::Errno> for ArtifactError {
 impl ArtifactStore {
     /// Does not touch the disk. The directories are created when the first artifact is stored.
     pub fn new(dir: PathBuf) -> Self {
-        Self { dir, bytes_max: ARTIFACT_BYTES_MAX, entries_max: ARCHIVE_ENTRIES_MAX }
+        Self { dir, bytes_max: ARTIFACT_BYTES_MAX, entries_max: ARCHIVE_ENTRIES_MAX, objects: None }
+    }
+
+    /// Creates a store with the artifacts in object storage. `dir` must not be used by another server.
+    pub fn with_objects(dir: PathBuf, objects: Arc<ObjectTier>) -> Self {
+        Self { objects: Some(ArtifactObjects(objects)), ..Self::new(dir) }
     }
 
     /// Returns the same store with a different size limit.
@@ -109,6 +132,12 @@ impl ArtifactStore {
         workspace: &Path,
         path: &str,
     ) -> Result<StoredArtifact, ArtifactError> {
+        if let Some(objects) = &self.objects {
+            let archive = self.upload_file()?;
+            let packed = pack::pack(self, workspace, path, &archive)?;
+            objects.store(org, &packed.digest, &archive)?;
+            return Ok(packed);
+        }
         let dir = self.dir.join(org.to_string()).join("sha256");
         std::fs::create_dir_all(&dir)?;
         let unfinished = tempfile::Builder::new().prefix("part-").tempfile_in(&dir)?;
@@ -130,14 +159,7 @@ impl ArtifactStore {
     /// Unpacks the artifact into a directory and overwrites existing files. After an error, the content of the
     /// directory is unspecified.
     pub fn unpack(&self, org: OrgId, digest: &str, into: &Path) -> Result<(), ArtifactError> {
-        let place = self.archive_path(org, digest)?;
-        match File::open(place) {
-            Ok(file) => unpack::unpack(self, &file, digest, into),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(ArtifactError::Unknown(digest.to_owned()))
-            }
-            Err(error) => Err(error.into()),
-        }
+        unpack::unpack(self, &self.open_packed(org, digest)?, digest, into)
     }
 
     /// Checks that the artifact exists and that its content matches its digest.
@@ -147,10 +169,27 @@ impl ArtifactStore {
 
     /// Opens the compressed archive of the artifact.
     pub fn open_packed(&self, org: OrgId, digest: &str) -> Result<File, ArtifactError> {
-        File::open(self.archive_path(org, digest)?).map_err(|error| match error.kind() {
+        let place = self.archive_path(org, digest)?;
+        if let Some(objects) = &self.objects {
+            return objects.open(org, digest);
+        }
+        File::open(place).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => ArtifactError::Unknown(digest.to_owned()),
             _ => error.into(),
         })
+    }
+
+    /// Returns the size of the compressed archive, or `None` if the artifact does not exist.
+    pub fn size_of(&self, org: OrgId, digest: &str) -> Result<Option<u64>, ArtifactError> {
+        let place = self.archive_path(org, digest)?;
+        if let Some(objects) = &self.objects {
+            return objects.size_of(org, digest);
+        }
+        match std::fs::metadata(place) {
+            Ok(info) => Ok(Some(info.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Extracts the file or directory at `path` from an untrusted archive, and stores it as an artifact.
@@ -166,14 +205,27 @@ impl ArtifactStore {
         Ok(tempfile::Builder::new().prefix("scratch-").tempdir_in(&self.dir)?)
     }
 
+    /// Stores an archive that was packed by another installation or storage. Its digest is verified first.
+    pub fn store_archive(&self, org: OrgId, digest: &str, archive: &File) -> Result<(), ArtifactError> {
+        unpack::check(self, archive, digest)?;
+        match &self.objects {
+            Some(objects) => objects.store(org, digest, archive),
+            None => Err(ArtifactError::Unknown(digest.to_owned())),
+        }
+    }
+
     /// Creates an unnamed temporary file that receives an upload.
     pub fn upload_file(&self) -> Result<File, ArtifactError> {
         std::fs::create_dir_all(&self.dir)?;
         Ok(tempfile::tempfile_in(&self.dir)?)
     }
 
-    pub fn contains(&self, org: OrgId, digest: &str) -> bool {
-        self.archive_path(org, digest).is_ok_and(|place| place.exists())
+    pub fn contains(&self, org: OrgId, digest: &str) -> Result<bool, ArtifactError> {
+        let place = self.archive_path(org, digest)?;
+        match &self.objects {
+            Some(objects) => objects.contains(org, digest),
+            None => Ok(place.try_exists()?),
+        }
     }
 
     /// Returns the path of an artifact's archive. The digest is validated first, so it cannot contain path separators.

@@ -126,7 +126,8 @@ fn identical_content_is_stored_once() {
         fs::read_dir(fixture.dir.path().join(format!("artifacts/{}/sha256", org(1)))).unwrap().count();
     assert_eq!(files, 1, "no second copy, and nothing unfinished");
     assert!(
-        fixture.artifacts.contains(org(1), &kept.digest) && !fixture.artifacts.contains(org(2), &kept.digest)
+        fixture.artifacts.contains(org(1), &kept.digest).unwrap()
+            && !fixture.artifacts.contains(org(2), &kept.digest).unwrap()
     );
     let foreign = fixture.artifacts.unpack(org(2), &kept.digest, &fixture.unpacked_path(""));
     assert!(matches!(foreign, Err(ArtifactError::Unknown(_))));

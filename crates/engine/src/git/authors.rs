@@ -47,7 +47,7 @@ impl GitMirror {
         Ok(found)
     }
 
-    fn has_commit(&self, commit: &CommitHash) -> Result<bool, GitError> {
+    pub(super) fn has_commit(&self, commit: &CommitHash) -> Result<bool, GitError> {
         let name = format!("{commit}^{{commit}}");
         Ok(self.git().args(["cat-file", "-e", &name]).run()?.status.success())
     }

@@ -7,6 +7,8 @@ use std::time::{Instant, SystemTime};
 use berth_core::repository::RemoteUrl;
 use tempfile::TempDir;
 
+use super::branch::GitRemote;
+use super::fetch::FetchOptions;
 use super::mirror::GitMirror;
 use super::remote::{GitCredential, RepositoryAccess};
 use super::tree::{EntryKind, GitTreeEntry};
@@ -102,7 +104,30 @@ impl GitMirror {
         commit: &CommitHash,
         into: &Path,
     ) -> Result<(), GitError> {
-        self.run_checkout(Some(from), commit, into)
+        match self.run_checkout(Some(from), commit, into) {
+            // Without a shared directory, each server has its own mirror, and only the leader syncs.
+            Err(error)
+                if !matches!(error, GitError::Stopping) && !self.has_commit(commit).unwrap_or(false) =>
+            {
+                let credential = (from.credential)()?;
+                let remote =
+                    GitRemote { url: from.url, credential: credential.as_ref(), access: from.access };
+                self.fetch_commit(&remote, commit)?;
+                self.run_checkout(Some(from), commit, into)
+            }
+            done => done,
+        }
+    }
+
+    /// Fetches a commit that another server has synced. If it is not on a branch or tag any more, it is fetched by its
+    /// hash, which not every host allows.
+    fn fetch_commit(&self, from: &GitRemote<'_>, commit: &CommitHash) -> Result<(), GitError> {
+        self.sync(from.url, from.credential, from.access)?;
+        if self.has_commit(commit)? {
+            return Ok(());
+        }
+        let _held = self.lock_exclusive()?;
+        self.run_fetch(from, FetchOptions::default(), &[commit.as_str()])
     }
 
     /// Like [`GitMirror::checkout_complete`], but only reads the mirror: directories of submodules stay empty, and
@@ -168,6 +193,9 @@ impl GitMirror {
         if let (Some(from), Some(url), true) = (from, &part.url, part.depth > 0) {
             self.fetch_submodule(from, url, part, progress)?;
         }
+        if part.depth == 0 && part.mirror.is_partial() {
+            part.mirror.complete_commit(from, &part.commit)?;
+        }
         let entries = part.mirror.entries(&part.commit, None, &["-r"])?;
         progress.count(&entries)?;
         let dir = progress.part_dir(&part.path)?;
@@ -177,6 +205,19 @@ impl GitMirror {
         let Some(from) = from else { return Ok(Vec::new()) };
         self.replace_pointers(from, part, &entries, (dir.as_path(), &index), progress)?;
         self.find_submodules(part, &entries, progress)
+    }
+
+    /// Fetches the content of a commit that a partial mirror lacks.
+    fn complete_commit(&self, from: Option<CheckoutRemote<'_>>, commit: &CommitHash) -> Result<(), GitError> {
+        if self.list_missing(commit, None)?.is_empty() {
+            return Ok(());
+        }
+        let Some(CheckoutRemote { url, access, credential }) = from else {
+            let text = "content of the commit is not in the partial mirror, and its repository was removed";
+            return Err(GitError::Missing(text.into()));
+        };
+        let credential = credential()?;
+        self.fetch_missing(&GitRemote { url, credential: credential.as_ref(), access }, commit, None)
     }
 
     /// Unpacks the files of a commit. Returns the temporary index.

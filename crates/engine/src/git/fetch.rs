@@ -1,10 +1,12 @@
 //! Fetches refs into a mirror, within its size limit.
 
+use std::fs::File;
 use std::path::Path;
 
 use super::GitError;
 use super::branch::GitRemote;
 use super::mirror::GitMirror;
+use super::partial::{FILTER, REMOTE};
 use super::process::{GitOutput, GrowthLimit, directory_size};
 use super::remote::configure_access;
 use crate::limits::MIRROR_FILES_MAX;
@@ -22,6 +24,8 @@ pub(super) struct FetchOptions {
     pub(super) is_one_pack: bool,
     /// Fetches a commit without its history.
     pub(super) is_shallow: bool,
+    /// Fetches these objects instead of refs: one hash per line.
+    pub(super) objects: Option<File>,
 }
 
 impl GitMirror {
@@ -30,7 +34,7 @@ impl GitMirror {
     pub(super) fn fetch_branches(&self, from: &GitRemote<'_>) -> Result<(), GitError> {
         let fetched = self.run_fetch(
             from,
-            &FetchOptions { prunes: true, ..FetchOptions::default() },
+            FetchOptions { prunes: true, ..FetchOptions::default() },
             &BRANCHES_AND_TAGS,
         );
         if matches!(fetched, Err(GitError::TooLarge(_))) && self.is_over_limit() {
@@ -48,19 +52,35 @@ impl GitMirror {
     pub(super) fn run_fetch(
         &self,
         from: &GitRemote<'_>,
-        options: &FetchOptions,
+        options: FetchOptions,
         refspecs: &[&str],
     ) -> Result<(), GitError> {
         self.clear_leftovers();
         let growth = GrowthLimit { of: self.path.join("objects"), bytes_max: self.bytes_max };
         let (git, key) = configure_access(self, self.git(), from.url, from.credential, from.access)?;
         let git = git.with_growth_limit(growth);
+        let is_partial = self.is_partial();
+        let git = match is_partial {
+            true => git.arg("-c").arg(format!("remote.{REMOTE}.url={}", from.url)),
+            false => git,
+        };
+        // For single objects there are no common commits to negotiate.
+        let git =
+            if options.objects.is_none() { git } else { git.args(["-c", "fetch.negotiationAlgorithm=noop"]) };
         let git = if options.is_one_pack { git.args(["-c", "fetch.unpackLimit=1"]) } else { git };
         let git = git.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"]);
         let git = git.args(["--no-auto-maintenance", "--no-recurse-submodules"]);
         let git = git.args(options.prunes.then_some("--prune"));
         let git = git.args(options.is_shallow.then_some("--depth=1"));
-        let fetched = git.args(["--end-of-options", from.url.as_str()]).args(refspecs).run();
+        let git = match options.objects {
+            Some(objects) => git.arg("--stdin").stdin_file(objects),
+            None => git,
+        };
+        let git = match is_partial {
+            true => git.arg(format!("--filter={FILTER}")).args(["--end-of-options", REMOTE]),
+            false => git.args(["--end-of-options", from.url.as_str()]),
+        };
+        let fetched = git.args(refspecs).run();
         drop(key);
         let too_large = || {
             let mebibytes = self.bytes_max / (1024 * 1024);
@@ -88,7 +108,12 @@ impl GitMirror {
 
     /// Combines small packs and loose objects if there are too many. Keeps unreachable objects, and does not rewrite
     /// large packs. If this fails, git is only slower.
+    ///
+    /// Partial mirrors are not repacked, because old versions of git lose track of which objects the remote has.
     pub(super) fn pack(&self) {
+        if self.is_partial() {
+            return;
+        }
         let packs = std::fs::read_dir(self.path.join("objects/pack")).map_or(0, Iterator::count);
         let loose = std::fs::read_dir(self.path.join("objects/17")).map_or(0, Iterator::count);
         // Loose objects are spread over 256 directories; estimate the total from one of them.

@@ -57,6 +57,8 @@ pub struct GitMirror {
     pub(super) live: GitProcesses,
     pub(super) time_max: Duration,
     pub(super) bytes_max: u64,
+    /// Whether the next sync makes it partial.
+    pub(super) becomes_partial: bool,
 }
 
 /// The refs that a remote advertises.
@@ -81,6 +83,7 @@ impl GitMirror {
             live,
             time_max,
             bytes_max: MIRROR_BYTES_MAX,
+            becomes_partial: false,
         }
     }
 
@@ -94,6 +97,12 @@ impl GitMirror {
     #[must_use]
     pub fn with_size_limit(self, bytes_max: u64) -> Self {
         Self { bytes_max, ..self }
+    }
+
+    /// Returns the same mirror with a different timeout of its git processes.
+    #[must_use]
+    pub fn with_time_limit(self, time_max: Duration) -> Self {
+        Self { time_max, ..self }
     }
 
     /// Locks the mirror against other threads and, with a file lock, against other servers that share the directory.
@@ -141,6 +150,9 @@ impl GitMirror {
         let _held = self.lock_exclusive()?;
         let offered = self.list_remote_refs(url, credential, access)?;
         self.ensure_created()?;
+        if self.becomes_partial && !self.is_partial() {
+            self.make_partial()?;
+        }
         if self.refs()? != offered.refs {
             self.fetch_branches(&GitRemote { url, credential, access })?;
         }

@@ -48,7 +48,7 @@ impl GitMirror {
         }
         let packs = self.list_packs();
         let options = FetchOptions { is_one_pack: true, ..FetchOptions::default() };
-        let fetched = self.run_fetch(&from, &options, &[&format!("+{remote_ref}:{name}")]);
+        let fetched = self.run_fetch(&from, options, &[&format!("+{remote_ref}:{name}")]);
         let fetched = fetched.and_then(|()| {
             let not_a_commit = || GitError::Refused(format!("{remote_ref} is not a commit"));
             self.verify(&name)?.ok_or_else(not_a_commit)
@@ -88,16 +88,16 @@ impl GitMirror {
         Ok(git.run()?.ok()?.text().lines().count())
     }
 
-    fn list_packs(&self) -> BTreeSet<OsString> {
+    pub(super) fn list_packs(&self) -> BTreeSet<OsString> {
         let entries = std::fs::read_dir(self.path.join("objects/pack")).into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name()).collect()
     }
 
-    /// Removes the packs of a refused pull request. The caller holds the mirror's lock, and no ref uses these packs.
-    fn remove_packs_except(&self, kept: &BTreeSet<OsString>) {
+    /// Removes the packs of a refused fetch. The caller holds the mirror's lock, and no ref uses these packs.
+    pub(super) fn remove_packs_except(&self, kept: &BTreeSet<OsString>) {
         for name in self.list_packs().difference(kept) {
             if let Err(error) = std::fs::remove_file(self.path.join("objects/pack").join(name)) {
-                tracing::warn!(%error, "removing a pack of a refused pull request failed");
+                tracing::warn!(%error, "removing a pack of a refused fetch failed");
             }
         }
     }

@@ -188,7 +188,7 @@ impl GitMirror {
         }
         // One pack becomes visible as a whole, so a killed git leaves no commit without its files.
         let options = FetchOptions { is_one_pack: true, is_shallow: true, ..FetchOptions::default() };
-        let fetched = match mirror.run_fetch(remote, &options, &[&format!("+{commit}:{name}")]) {
+        let fetched = match mirror.run_fetch(remote, options, &[&format!("+{commit}:{name}")]) {
             Err(GitError::Failed(text)) if text.contains(NO_SINGLE_COMMITS) => {
                 mirror.fetch_branches(remote).and_then(|()| mirror.keep_commit(commit))
             }

@@ -2,7 +2,6 @@
 
 use berth_core::name::CommitId;
 use berth_core::pipeline::grammar::is_branch;
-use berth_core::time::Timestamp;
 
 use super::mirror::GitMirror;
 use super::{CommitHash, GitError};
@@ -102,10 +101,11 @@ impl GitMirror {
             commits.extend((kind.text().trim() == "commit").then(|| CommitHash::parse(sha)).flatten());
         }
         let is_looked_through = found.lines().count() <= ALIKE_MAX;
-        Ok(if commits.is_empty() && is_looked_through {
-            ResolvedCommit::Nothing
-        } else {
-            ResolvedCommit::Several(commits)
+        Ok(match (&commits[..], is_looked_through) {
+            ([], true) => ResolvedCommit::Nothing,
+            // A sync has just fetched it.
+            ([commit], true) => ResolvedCommit::Commit(commit.clone()),
+            _ => ResolvedCommit::Several(commits),
         })
     }
 
@@ -202,18 +202,9 @@ impl GitMirror {
         Ok((name.to_owned(), email.to_owned()))
     }
 
-    /// The commit time, as recorded in the commit.
-    pub fn committed_at(&self, commit: &CommitHash) -> Result<Option<Timestamp>, GitError> {
-        let git = self.git().args(["log", "-1", "--format=%ct", "--end-of-options", commit.as_str()]);
-        let seconds = git.run()?.ok()?.text().trim().parse::<i64>().ok();
-        Ok(seconds.map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds)))
-    }
-
     /// The number of commits that are reachable from `to` but not from `from`.
     pub fn count_between(&self, from: &CommitHash, to: &CommitHash) -> Result<u64, GitError> {
-        let git = self.git().args(["rev-list", "--count", to.as_str(), &format!("^{from}")]);
-        let text = git.run()?.ok()?.text();
-        text.trim().parse().map_err(|_| GitError::Failed("git did not count".into()))
+        self.count_range(Some(from), to)
     }
 }
 

@@ -4,9 +4,15 @@
 //! ended, the log is sealed: a background job compresses it in blocks and appends the index. The plain file is kept
 //! until the sealed file is complete, so a crash at any time leaves a readable log, which is sealed after the next
 //! start. At most a few blocks of a log are in memory.
+//!
+//! With object storage, the plain file is put there in parts while it grows, and the sealed file replaces the parts.
+//! Other servers follow the log by reading its parts. The local files are then only a buffer and a cache.
 
+mod files;
 mod group;
 mod index;
+mod log_objects;
+mod object_exchange;
 mod open_log;
 mod reader;
 mod retention;
@@ -16,6 +22,7 @@ mod search;
 mod store;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use reader::whole_chars;
 
@@ -25,13 +32,17 @@ pub use reader::{LogLine, LogLines, LogReader};
 pub use retention::ReplaceReport;
 pub use sealed_log::LogSeal;
 pub use search::{LogMatches, LogQuery};
-pub use store::{LogStore, LogWatch};
+pub use store::LogStore;
+pub use watch::LogWatch;
 
 use std::io;
 
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 
+use berth_store::StoreError;
+
 use crate::admission::AdmissionCapacity;
+use crate::object_storage::StorageError;
 
 /// Maximum number of bytes in one append.
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
@@ -98,6 +109,16 @@ pub enum LogError {
     Corrupt(&'static str),
     #[error("a log cannot be read or written: {0}")]
     Io(io::Error),
+    #[error("the log has {length} of its {reported} bytes in object storage; another server has the rest")]
+    Incomplete { length: u64, reported: u64 },
+    #[error("a log cannot be read or written: {0}")]
+    Storage(#[from] StorageError),
+}
+
+impl From<StoreError> for LogError {
+    fn from(error: StoreError) -> Self {
+        LogError::Storage(error.into())
+    }
 }
 
 impl From<io::Error> for LogError {

@@ -1,18 +1,21 @@
 //! An open log: its files, length and line index, guarded by a mutex.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use super::index::{BLOCK_BYTES, LineIndex, block_start};
-use super::sealed_log::{self, LogSeal, SealedLog, read_plain};
+use super::files::{LogFiles, count, load, open_plain, pack, sync_dirs};
+use super::index::LineIndex;
+use super::log_objects::LogObjects;
+use super::sealed_log::{LogSeal, SealedLog};
 use super::{AppendResult, LOG_BYTES_MAX, LogError};
+use crate::object_storage::StoredObject;
+use berth_store::tables::log_object::LogObject;
 
 /// Number of parent directories to fsync for a new log: deployment, organization and root.
 const PATH_LEVELS: usize = 3;
@@ -27,10 +30,10 @@ pub struct LogProgress {
 }
 
 pub(super) struct OpenLog {
-    files: LogFiles,
-    state: Mutex<OpenLogState>,
-    /// Held while the log is being sealed.
-    sealing: Mutex<()>,
+    pub(super) files: LogFiles,
+    pub(super) state: Mutex<OpenLogState>,
+    /// Held while the log is being sealed, or exchanged with object storage.
+    pub(super) sealing: Mutex<()>,
     pub(super) news: watch::Sender<LogProgress>,
     /// Value of the store's request counter when the log was last used.
     pub(super) used: AtomicU64,
@@ -38,27 +41,29 @@ pub(super) struct OpenLog {
     pub(super) fault: Mutex<Option<io::ErrorKind>>,
     /// Other servers may write the same files.
     is_shared: bool,
-}
-
-/// The paths of the plain and the sealed file.
-pub(super) struct LogFiles {
-    pub(super) plain: PathBuf,
-    pub(super) packed: PathBuf,
+    /// The log's objects, if logs are in object storage. The plain file is then a copy of them, and bytes that have not
+    /// been put there yet.
+    pub(super) objects: Option<LogObjects>,
 }
 
 #[derive(Default)]
-struct OpenLogState {
-    phase: LogPhase,
-    file: Option<Arc<File>>,
-    index: LineIndex,
-    flushed: u64,
-    damaged: Option<u64>,
+pub(super) struct OpenLogState {
+    pub(super) phase: LogPhase,
+    pub(super) file: Option<Arc<File>>,
+    pub(super) index: LineIndex,
+    pub(super) flushed: u64,
+    pub(super) damaged: Option<u64>,
     /// Set if this process has appended to the log. Unless servers share the files, no other process then writes to it.
-    is_ours: bool,
+    pub(super) is_ours: bool,
+    /// Number of bytes in object storage, and the last object of them.
+    pub(super) stored: u64,
+    pub(super) last: Option<LogObject>,
+    /// The object of a sealed log.
+    pub(super) sealed_object: Option<StoredObject>,
 }
 
 #[derive(Default)]
-enum LogPhase {
+pub(super) enum LogPhase {
     /// The files have not been read yet.
     #[default]
     Unknown,
@@ -74,10 +79,11 @@ pub(super) enum LogContent {
 }
 
 impl OpenLog {
-    pub(super) fn new(files: LogFiles, is_shared: bool) -> Self {
+    pub(super) fn new(files: LogFiles, is_shared: bool, objects: Option<LogObjects>) -> Self {
         Self {
             files,
             is_shared,
+            objects,
             state: Mutex::default(),
             sealing: Mutex::default(),
             news: watch::Sender::default(),
@@ -95,6 +101,12 @@ impl OpenLog {
         let mut state = self.load_state()?;
         if self.is_shared {
             self.reload_state(&mut state)?;
+        }
+        if self.objects.is_some() && offset > state.length() {
+            // Another server may have received the bytes in between.
+            drop(state);
+            self.fetch()?;
+            state = self.load_state()?;
         }
         let length = state.length();
         let Some(known) = length.checked_sub(offset) else { return Ok(AppendResult::Gap { length }) };
@@ -145,6 +157,9 @@ impl OpenLog {
 
     /// Seals the log. Readers and followers are not blocked in the meantime.
     pub(super) fn seal(&self) -> Result<LogSeal, LogError> {
+        if self.objects.is_some() {
+            return self.seal_object(false);
+        }
         let _turn = self.sealing.lock();
         let mut state = self.load_state()?;
         if self.is_shared {
@@ -190,8 +205,13 @@ impl OpenLog {
         let state = self.load_state()?;
         if let LogPhase::Sealed(sealed) = state.phase {
             let (index, damaged) = (LineIndex::default(), sealed.damaged);
-            return Ok(match sealed.bytes {
-                0 => LogContent::Plain { file: None, index, damaged },
+            let object = state.sealed_object.clone();
+            drop(state);
+            return Ok(match (&self.objects, object) {
+                _ if sealed.bytes == 0 => LogContent::Plain { file: None, index, damaged },
+                (Some(objects), Some(object)) => {
+                    LogContent::Packed(Box::new(SealedLog::open(objects.open(&object)?)?))
+                }
                 _ => LogContent::Packed(Box::new(SealedLog::open(File::open(&self.files.packed)?)?)),
             });
         }
@@ -207,6 +227,9 @@ impl OpenLog {
 
     /// Picks up what another server has done to the log: appended data, or sealed it.
     pub(super) fn catch_up(&self) -> Result<(), LogError> {
+        if self.objects.is_some() {
+            return self.fetch();
+        }
         let mut state = self.load_state()?;
         if state.is_ours && !self.is_shared {
             return Ok(());
@@ -234,6 +257,11 @@ impl OpenLog {
     /// Returns the state. On first use, reads it from the files.
     fn load_state(&self) -> Result<MutexGuard<'_, OpenLogState>, LogError> {
         let mut state = self.state.lock();
+        if matches!(state.phase, LogPhase::Unknown) && self.objects.is_some() {
+            drop(state);
+            self.fetch()?;
+            return Ok(self.state.lock());
+        }
         if matches!(state.phase, LogPhase::Unknown) {
             *state = load(&self.files)?;
             self.publish_progress(&state);
@@ -241,7 +269,7 @@ impl OpenLog {
         Ok(state)
     }
 
-    fn publish_progress(&self, state: &OpenLogState) {
+    pub(super) fn publish_progress(&self, state: &OpenLogState) {
         let ended = matches!(state.phase, LogPhase::Sealed(_));
         let damaged = match state.phase {
             LogPhase::Sealed(sealed) => sealed.damaged,
@@ -250,7 +278,7 @@ impl OpenLog {
         self.news.send_replace(LogProgress { length: state.length(), ended, damaged });
     }
 
-    fn write(&self, state: &mut OpenLogState, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&self, state: &mut OpenLogState, bytes: &[u8]) -> io::Result<()> {
         self.faultless()?;
         let file = match &state.file {
             Some(file) => file,
@@ -302,75 +330,10 @@ impl OpenLogState {
         if self.flushed == 0 { PATH_LEVELS } else { 0 }
     }
 
-    fn length(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         match &self.phase {
             LogPhase::Sealed(sealed) => sealed.bytes,
             LogPhase::Unknown | LogPhase::Open | LogPhase::Sealing => self.index.length(),
         }
-    }
-}
-
-fn load(files: &LogFiles) -> Result<OpenLogState, LogError> {
-    if let Some(file) = none_if_missing(File::open(&files.packed))? {
-        let sealed = SealedLog::open(file)?.sealed;
-        let _ = std::fs::remove_file(&files.plain);
-        return Ok(OpenLogState { phase: LogPhase::Sealed(sealed), ..OpenLogState::default() });
-    }
-    let Some(file) = none_if_missing(open_plain(&files.plain, false))? else {
-        return Ok(OpenLogState { phase: LogPhase::Open, ..OpenLogState::default() });
-    };
-    // The index of an unsealed log is not stored on disk, so rebuild it.
-    let mut index = LineIndex::default();
-    count(&file, &mut index)?;
-    Ok(OpenLogState { phase: LogPhase::Open, file: Some(Arc::new(file)), index, ..OpenLogState::default() })
-}
-
-/// Adds the part of the file that is not indexed yet to the index.
-fn count(file: &File, index: &mut LineIndex) -> io::Result<()> {
-    let mut buffer = vec![0; BLOCK_BYTES];
-    loop {
-        match file.read_at(&mut buffer, index.length())? {
-            0 => return Ok(()),
-            read => index.push(&buffer[..read]),
-        }
-    }
-}
-
-fn open_plain(path: &Path, create: bool) -> io::Result<File> {
-    // Never truncate an existing file: it contains log data.
-    OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path)
-}
-
-/// Writes the sealed file under a temporary name, then renames it.
-fn pack(path: &Path, plain: &File, index: &LineIndex, damaged: Option<u64>) -> Result<LogSeal, LogError> {
-    let unfinished = path.with_extension("part");
-    let packed = (|| {
-        let into =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-        let sealed = sealed_log::write(&into, index, damaged, |number, block| {
-            let left = usize::try_from(index.length() - block_start(number)).unwrap_or(usize::MAX);
-            Ok(read_plain(plain, block_start(number), block, left.min(BLOCK_BYTES))?)
-        })?;
-        // Keep the modification time of the plain file, because retention is based on it.
-        into.set_modified(plain.metadata()?.modified()?)?;
-        std::fs::rename(&unfinished, path)?;
-        Ok(sealed)
-    })();
-    if packed.is_err() {
-        let _ = std::fs::remove_file(&unfinished);
-    }
-    packed
-}
-
-/// Fsyncs this many parent directories of the file.
-fn sync_dirs(path: &Path, levels: usize) -> io::Result<()> {
-    path.ancestors().skip(1).take(levels).try_for_each(|dir| File::open(dir)?.sync_all())
-}
-
-pub(super) fn none_if_missing<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
-    match opened {
-        Ok(opened) => Ok(Some(opened)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
     }
 }

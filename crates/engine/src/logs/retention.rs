@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use berth_core::id::{DeploymentId, OrgId};
 
+use super::files::{LogFiles, none_if_missing};
 use super::index::LineIndex;
-use super::open_log::{LogFiles, none_if_missing};
 use super::seal_queue::{SEALED, entries, parse_file_name};
 use super::{LogError, LogStore, sealed_log};
 
@@ -29,6 +29,9 @@ impl LogStore {
         text: &[u8],
         before: SystemTime,
     ) -> Result<ReplaceReport, LogError> {
+        if let Some(objects) = self.objects() {
+            return self.replace_older_objects(objects, (org, deployment), text, before);
+        }
         let (org_name, name) = (org.to_string(), deployment.to_string());
         let listed = entries(&self.dir().join(&org_name).join(&name))?;
         let plain: BTreeSet<&str> =

@@ -1,12 +1,13 @@
 //! Queue of logs to be sealed after their attempts have ended. Steps do not wait for it, because their logs are already
 //! durable.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::open_log::none_if_missing;
+use super::files::none_if_missing;
 use super::store::AFTER_FENCE;
 use super::{LogError, LogKey, LogStore, LogStream};
 
@@ -64,6 +65,26 @@ impl LogStore {
             }
         }
         Ok(keys)
+    }
+}
+
+impl LogStore {
+    /// Calls `each` for every log in the directory, sealed or not.
+    pub fn for_each_log<E: From<LogError>>(
+        &self,
+        mut each: impl FnMut(&LogKey) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for org in entries(self.dir())? {
+            for deployment in entries(&self.dir().join(&org))? {
+                let names = entries(&self.dir().join(&org).join(&deployment))?;
+                let plain: BTreeSet<&str> =
+                    names.iter().map(|name| name.strip_suffix(SEALED).unwrap_or(name)).collect();
+                for key in plain.into_iter().filter_map(|name| parse_file_name(&org, &deployment, name)) {
+                    each(&key)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 

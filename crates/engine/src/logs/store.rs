@@ -1,20 +1,23 @@
 //! The log store, with a table of open logs. All users of a log share one entry of the table.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use berth_core::id::{DeploymentId, OrgId};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
-use super::open_log::{LogContent, LogFiles, LogProgress, OpenLog, none_if_missing};
+use super::files::{LogFiles, none_if_missing};
+use super::log_objects::LogObjects;
+use super::open_log::{LogContent, OpenLog};
 use super::reader::LogReader;
 use super::seal_queue::SealQueue;
-use super::sealed_log::{LogSeal, read_plain};
+use super::sealed_log::LogSeal;
+use super::watch::LogWatch;
 use super::{AppendResult, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey, LogStream};
 use crate::admission::{AdmissionCapacity, AdmissionControl, AdmissionPermit};
+use crate::object_storage::ObjectTier;
 
 /// File name prefix of logs that contain output after a takeover.
 pub(super) const AFTER_FENCE: &str = "after-";
@@ -32,6 +35,10 @@ struct LogStoreInner {
     ended: SealQueue,
     /// Other servers may write to the same directory.
     is_shared: bool,
+    /// If logs are in object storage, the directory only has those that are being written or followed.
+    objects: Option<Arc<ObjectTier>>,
+    /// Logs with bytes that may not be in object storage yet.
+    unstored: Mutex<HashSet<LogKey>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,18 +63,36 @@ struct TableEntry {
 impl LogStore {
     /// Does not touch the disk. The directories are created when the first log is written.
     pub fn new(dir: PathBuf) -> Self {
-        Self::with_capacity(dir, LOGS_OPEN_MAX, false)
+        Self::with_capacity(dir, LOGS_OPEN_MAX, false, None)
     }
 
     /// Creates a store in a directory that other servers write to as well. The files are authoritative, and the cached
     /// state is checked against them.
     pub fn new_shared(dir: PathBuf) -> Self {
-        Self::with_capacity(dir, LOGS_OPEN_MAX, true)
+        Self::with_capacity(dir, LOGS_OPEN_MAX, true, None)
     }
 
-    pub(super) fn with_capacity(dir: PathBuf, open_max: AdmissionCapacity, is_shared: bool) -> Self {
-        let (places, ended) = (AdmissionControl::without_queue(open_max), SealQueue::default());
-        Self(Arc::new(LogStoreInner { dir, table: Mutex::default(), places, open_max, ended, is_shared }))
+    /// Creates a store with the logs in object storage. `dir` must not be used by another server.
+    pub fn with_objects(dir: PathBuf, objects: Arc<ObjectTier>) -> Self {
+        Self::with_capacity(dir, LOGS_OPEN_MAX, false, Some(objects))
+    }
+
+    pub(super) fn with_capacity(
+        dir: PathBuf,
+        open_max: AdmissionCapacity,
+        is_shared: bool,
+        objects: Option<Arc<ObjectTier>>,
+    ) -> Self {
+        Self(Arc::new(LogStoreInner {
+            dir,
+            table: Mutex::default(),
+            places: AdmissionControl::without_queue(open_max),
+            open_max,
+            ended: SealQueue::default(),
+            is_shared,
+            objects,
+            unstored: Mutex::default(),
+        }))
     }
 
     /// Appends bytes at `offset`. The bytes are not durable until [`LogStore::flush`] is called.
@@ -75,12 +100,22 @@ impl LogStore {
         if bytes.len() > LOG_CHUNK_BYTES_MAX {
             return Err(LogError::ChunkTooLarge);
         }
-        self.log(key, LogAccess::Write)?.append(offset, bytes)
+        let appended = self.log(key, LogAccess::Write)?.append(offset, bytes);
+        if self.0.objects.is_some() && matches!(appended, Ok(AppendResult::Written { .. })) {
+            self.unstored().lock().insert(*key);
+        }
+        appended
     }
 
-    /// Fsyncs everything that has been appended to the log so far.
+    /// Makes everything durable that has been appended to the log so far: in object storage if there is one and it
+    /// responds, otherwise on this machine's disk.
     pub fn flush(&self, key: &LogKey) -> Result<(), LogError> {
-        self.log(key, LogAccess::Write)?.flush()
+        let log = self.log(key, LogAccess::Write)?;
+        log.flush()?;
+        match &self.0.objects {
+            Some(objects) if objects.storage.is_worth_trying() => log.put_appended(),
+            _ => Ok(()),
+        }
     }
 
     /// Fsyncs all open logs. If that fails for a log, the error is recorded in that log.
@@ -125,8 +160,19 @@ impl LogStore {
         &self.0.dir
     }
 
+    pub(super) fn objects(&self) -> Option<&Arc<ObjectTier>> {
+        self.0.objects.as_ref()
+    }
+
+    pub(super) fn unstored(&self) -> &Mutex<HashSet<LogKey>> {
+        &self.0.unstored
+    }
+
     /// Returns a snapshot of the log, or `None` if nothing was ever appended to it.
     pub fn open(&self, key: &LogKey) -> Result<Option<LogReader>, LogError> {
+        if let Some(found) = self.open_sealed_object(key)? {
+            return Ok(Some(found));
+        }
         let known = self.0.table.lock().logs.get(key).map(|entry| entry.log.clone());
         let log = match known {
             Some(log) => log,
@@ -135,7 +181,7 @@ impl LogStore {
                 if let Some(file) = none_if_missing(std::fs::File::open(&files.packed))? {
                     return Ok(Some(LogReader::from_sealed(super::sealed_log::SealedLog::open(file)?)));
                 }
-                if !files.plain.try_exists()? {
+                if !files.plain.try_exists()? && !self.has_objects(key)? {
                     return Ok(None);
                 }
                 self.log(key, LogAccess::Read)?
@@ -188,7 +234,8 @@ impl LogStore {
         let (pass, evicted) = table.make_room(&self.0, key.org);
         // Writers are admitted even if the table is full, so that readers cannot block steps.
         let log = (pass.is_some() || need == LogAccess::Write).then(|| {
-            let log = Arc::new(OpenLog::new(self.files(key), self.0.is_shared));
+            let objects = self.0.objects.clone().map(|objects| LogObjects::new(*key, objects));
+            let log = Arc::new(OpenLog::new(self.files(key), self.0.is_shared, objects));
             log.touch(count);
             table.logs.insert(*key, TableEntry { log: log.clone(), pass });
             log
@@ -228,52 +275,6 @@ impl LogTable {
             let Some(oldest) = oldest.map(|(key, _)| *key) else { return (None, evicted) };
             evicted.extend(self.logs.remove(&oldest).map(|entry| entry.log));
         }
-    }
-}
-
-/// Follows a log. The log stays in the table until this is dropped.
-pub struct LogWatch {
-    log: Arc<OpenLog>,
-    seen: watch::Receiver<LogProgress>,
-    /// Reader of the sealed file, once the log is sealed.
-    packed: Option<LogReader>,
-}
-
-impl LogWatch {
-    /// The current progress of the log.
-    pub fn progress(&mut self) -> LogProgress {
-        *self.seen.borrow_and_update()
-    }
-
-    /// Waits until the log has changed since the last call of [`LogWatch::progress`].
-    pub async fn wait_for_change(&mut self) {
-        // The sender is never dropped in the meantime, because `self.log` owns it.
-        let _ = self.seen.changed().await;
-    }
-
-    /// Reads up to `max` bytes. Returns none at the end of the log.
-    pub fn read(&mut self, from: u64, max: usize) -> Result<Vec<u8>, LogError> {
-        if self.packed.is_none() {
-            if let Some((file, length)) = self.log.plain_file()? {
-                let count = length.saturating_sub(from).min(max as u64);
-                let mut bytes = Vec::new();
-                read_plain(&file, from, &mut bytes, usize::try_from(count).unwrap_or(0))?;
-                return Ok(bytes);
-            }
-            match self.log.readable()? {
-                LogContent::Packed(pack) => self.packed = Some(LogReader::from_sealed(*pack)),
-                LogContent::Plain { .. } => return Ok(Vec::new()),
-            }
-        }
-        self.packed.as_mut().map_or(Ok(Vec::new()), |log| log.read_bytes(from, max))
-    }
-
-    /// Returns the number of lines. Only valid for a log that has ended.
-    pub fn line_count(&self) -> Result<u64, LogError> {
-        Ok(match self.log.readable()? {
-            LogContent::Packed(pack) => pack.sealed.lines,
-            LogContent::Plain { index, .. } => index.line_count(),
-        })
     }
 }
 
@@ -332,8 +333,12 @@ mod tests {
     #[test]
     fn log_followers_of_one_organization_leave_slots_for_others() {
         let dir = tempfile::tempdir().unwrap();
-        let store =
-            LogStore::with_capacity(dir.path().join("logs"), AdmissionCapacity { total: 4, share: 3 }, false);
+        let store = LogStore::with_capacity(
+            dir.path().join("logs"),
+            AdmissionCapacity { total: 4, share: 3 },
+            false,
+            None,
+        );
         let other = OrgId::from_parts(Timestamp::from_micros(1), [9; 10]);
         let ours = |attempt| LogKey { attempt, ..key() };
         let theirs = |attempt| LogKey { org: other, ..ours(attempt) };

@@ -255,8 +255,12 @@ fn append_beyond_chunk_limit_or_seal_is_refused() {
 #[test]
 fn full_log_table_evicts_idle_logs_and_admits_writers() {
     let dir = tempfile::tempdir().unwrap();
-    let store =
-        LogStore::with_capacity(dir.path().join("logs"), AdmissionCapacity { total: 2, share: 2 }, false);
+    let store = LogStore::with_capacity(
+        dir.path().join("logs"),
+        AdmissionCapacity { total: 2, share: 2 },
+        false,
+        None,
+    );
     for attempt in 1..=5 {
         store.append(&key(attempt), 0, b"one\n").unwrap();
     }

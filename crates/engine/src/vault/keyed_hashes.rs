@@ -1,5 +1,5 @@
-//! Keyed hashes (HMAC) for request bodies, CSRF tokens, browser cookies, recovery codes, codes of CLI logins and logins at
-//! identity providers.
+//! Keyed hashes (HMAC) for request bodies, CSRF tokens, browser cookies, recovery codes, codes of CLI logins, logins at
+//! identity providers and action links.
 
 use aws_lc_rs::{constant_time, hkdf, hmac};
 
@@ -16,6 +16,7 @@ pub struct KeyedHashes {
     recovery_code: hmac::Key,
     user_code: hmac::Key,
     provider_login: hmac::Key,
+    action_link: hmac::Key,
 }
 
 impl KeyedHashes {
@@ -33,6 +34,7 @@ impl KeyedHashes {
             recovery_code: key(b"recovery code"),
             user_code: key(b"cli login user code"),
             provider_login: key(b"provider login"),
+            action_link: key(b"action link"),
         }
     }
 
@@ -84,6 +86,16 @@ impl KeyedHashes {
 
     pub fn is_provider_login_value(&self, purpose: &str, text: &str, sent: &str) -> bool {
         let wanted = self.provider_login_value(purpose, text);
+        constant_time::verify_slices_are_equal(wanted.as_bytes(), sent.as_bytes()).is_ok()
+    }
+
+    /// Returns the signature of an action link.
+    pub fn action_link(&self, text: &str) -> String {
+        hex(hmac::sign(&self.action_link, text.as_bytes()).as_ref())
+    }
+
+    pub fn is_action_link(&self, text: &str, sent: &str) -> bool {
+        let wanted = self.action_link(text);
         constant_time::verify_slices_are_equal(wanted.as_bytes(), sent.as_bytes()).is_ok()
     }
 

@@ -4,7 +4,8 @@
 //! another database row.
 
 mod accounts;
-mod hook_secrets;
+mod chat_secrets;
+mod forge_secrets;
 mod keyed_hashes;
 mod provider_tokens;
 mod root;

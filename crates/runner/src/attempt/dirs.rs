@@ -245,6 +245,6 @@ fn create_private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-fn write_private_file(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write_private_file(path: &Path, content: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
 }

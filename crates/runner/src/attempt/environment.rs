@@ -12,12 +12,8 @@ use super::invalid_outcome;
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Clears the inherited environment and sets the step's variables.
-pub(crate) fn apply_environment(
-    command: &mut Command,
-    assignment: &AttemptAssignment,
-    dirs: &AttemptDirs,
-) -> Result<(), StepRunOutcome> {
+/// Checks the variables that the assignment declares.
+pub(crate) fn check_environment(assignment: &AttemptAssignment) -> Result<(), StepRunOutcome> {
     let declared = assignment.env.keys().chain(assignment.secret_files.keys());
     for name in declared {
         check_variable_name(name).map_err(invalid_outcome)?;
@@ -30,6 +26,16 @@ pub(crate) fn apply_environment(
             )));
         }
     }
+    Ok(())
+}
+
+/// Clears the inherited environment and sets the step's variables.
+pub(crate) fn apply_environment(
+    command: &mut Command,
+    assignment: &AttemptAssignment,
+    dirs: &AttemptDirs,
+) -> Result<(), StepRunOutcome> {
+    check_environment(assignment)?;
     command.env_clear();
     command.env("PATH", PATH).env("HOME", &dirs.home).env("TMPDIR", &dirs.tmp);
     command.envs(&assignment.env).envs(&assignment.facts);

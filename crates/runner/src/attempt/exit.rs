@@ -7,12 +7,27 @@ use berth_api::runner::{FailureCause, StepRunOutcome};
 
 const SIGKILL: i32 = 9;
 
+/// What is known about the memory of a failed step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemoryState {
+    /// The kernel killed a process because of the step's memory limit.
+    Exceeded,
+    Limited,
+    Unlimited,
+}
+
+impl MemoryState {
+    pub(crate) const fn from_limit(has_limit: bool) -> Self {
+        if has_limit { Self::Limited } else { Self::Unlimited }
+    }
+}
+
 /// Returns the outcome for a failed process, or `None` if the process was successful.
-pub(crate) fn failure_outcome(status: ExitStatus, has_memory_limit: bool) -> Option<StepRunOutcome> {
-    let hint = if has_memory_limit {
-        "perhaps it exceeded the step's memory limit"
-    } else {
-        "perhaps the machine ran out of memory"
+pub(crate) fn failure_outcome(status: ExitStatus, memory: MemoryState) -> Option<StepRunOutcome> {
+    let hint = match memory {
+        MemoryState::Exceeded => "it exceeded the step's memory limit",
+        MemoryState::Limited => "perhaps it exceeded the step's memory limit",
+        MemoryState::Unlimited => "perhaps the machine ran out of memory",
     };
     if let Some(signal) = status.signal() {
         let mut detail = format!("ended by signal {}", signal_name(signal));
@@ -57,15 +72,24 @@ fn signal_name(signal: i32) -> String {
     }
 }
 
+pub(crate) fn failed_outcome(cause: FailureCause, detail: String) -> StepRunOutcome {
+    StepRunOutcome::Failed { cause, detail, exit_code: None }
+}
+
+pub(crate) fn invalid_outcome(detail: String) -> StepRunOutcome {
+    failed_outcome(FailureCause::Invalid, detail)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(raw: i32, expected: Option<(FailureCause, &str)>) {
-        let found = failure_outcome(ExitStatus::from_raw(raw), false).map(|outcome| match outcome {
-            StepRunOutcome::Failed { cause, detail, .. } => (cause, detail),
-            other => panic!("{other:?}"),
-        });
+        let found =
+            failure_outcome(ExitStatus::from_raw(raw), MemoryState::Unlimited).map(|outcome| match outcome {
+                StepRunOutcome::Failed { cause, detail, .. } => (cause, detail),
+                other => panic!("{other:?}"),
+            });
         assert_eq!(found, expected.map(|(cause, detail)| (cause, detail.to_owned())));
     }
 

@@ -1,13 +1,13 @@
-//! Implements [`ProcessHost`] for an attempt.
+//! Implements [`ExecutionHost`] for an attempt.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::RunningAttempt;
-use crate::process::ProcessHost;
+use crate::executor::ExecutionHost;
 use crate::stop_signal::StopReason;
 
-impl ProcessHost for RunningAttempt<'_> {
+impl ExecutionHost for RunningAttempt<'_> {
     fn stop_reason(&self) -> Option<StopReason> {
         RunningAttempt::stop_reason(self)
     }

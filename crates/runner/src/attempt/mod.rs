@@ -7,6 +7,9 @@ pub(crate) mod exit;
 mod host;
 pub(crate) mod outputs;
 pub(crate) mod removal;
+pub(crate) mod sharing;
+
+pub(crate) use exit::{failed_outcome, invalid_outcome};
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -24,14 +27,20 @@ use serde_json::Value;
 
 use crate::backoff::Backoff;
 use crate::builtin;
+#[cfg(feature = "kubernetes")]
+use crate::kubernetes;
 use crate::log::AttemptLog;
 use crate::registry;
 use crate::remote::{EnvironmentHolder, StartDecision};
 use crate::runner::RunnerShared;
 use crate::sandbox::StepSandbox;
 use crate::settings::RunnerOptions;
+use crate::sources::FillError;
 use crate::stop_signal::{StopReason, StopSignal};
 use dirs::AttemptDirs;
+
+/// The type of steps that the container engine executes without a container of the step.
+const IMAGE_BUILD: &str = "image_build";
 
 /// The step's outputs by name, or the outcome if the step did not succeed.
 pub(crate) type StepResult = Result<BTreeMap<String, String>, StepRunOutcome>;
@@ -71,7 +80,10 @@ pub(crate) fn execute(
     leased: Duration,
 ) -> AttemptResult {
     let secrets = assignment.masked.iter().chain(assignment.secret_files.values());
-    let values: Vec<&str> = secrets.map(SecretText::reveal).collect();
+    let password =
+        assignment.registry_credential.as_ref().and_then(|it| it.reveal().trim_end().split_once(':'));
+    let values: Vec<&str> =
+        secrets.map(SecretText::reveal).chain(password.map(|(_, password)| password)).collect();
     let masker = SecretMasker::new(&values);
     let log = AttemptLog::new(
         shared.link.clone(),
@@ -113,7 +125,14 @@ impl RunningAttempt<'_> {
         if let Some(why) = self.stop_reason() {
             return Err(self.stopped_outcome(&why));
         }
-        self.settings().confinement.check_network(self.assignment.network).map_err(invalid_outcome)?;
+        #[cfg(feature = "kubernetes")]
+        if self.shared.kubernetes.is_some() {
+            kubernetes::refuse_unconfined_process(self)?;
+        }
+        let is_elsewhere = self.assignment.container.is_some() || self.assignment.kind == IMAGE_BUILD;
+        if !is_elsewhere {
+            self.settings().confinement.check_network(self.assignment.network).map_err(invalid_outcome)?;
+        }
         match self.masker.unmaskable() {
             0 => {}
             // An earlier call of this custom step has already logged the warning below.
@@ -252,9 +271,7 @@ impl RunningAttempt<'_> {
                 .map_err(|detail| failed_outcome(FailureCause::Invalid, detail))?;
             let LinkParts { link, attempt } = self.parts();
             if self.assignment.has_source {
-                self.retry_link_call("check out the commit", || {
-                    link.checkout(attempt, &dirs.workspace, &|| self.is_still_wanted())
-                })?;
+                self.check_out(dirs)?;
             }
             for name in &self.assignment.needs_artifacts {
                 let what = format!("fetch the artifact `{name}`");
@@ -264,6 +281,23 @@ impl RunningAttempt<'_> {
             }
         }
         self.dirs.get().ok_or_else(|| StepRunOutcome::never_started("no workspace".into()))
+    }
+
+    /// Puts the files of the commit into the workspace.
+    fn check_out(&self, dirs: &AttemptDirs) -> Result<(), StepRunOutcome> {
+        let LinkParts { link, attempt } = self.parts();
+        let (key, paths) = (self.assignment.source_key.as_deref(), &self.assignment.source_paths);
+        let filled = self.shared.sources.fill(key, paths, &dirs.workspace, |into| {
+            self.retry_link_call("check out the commit", || {
+                link.checkout(attempt, into, &|| self.is_still_wanted())
+            })
+        });
+        filled.map_err(|error| match error {
+            FillError::Checkout(outcome) => outcome,
+            FillError::Io(error) => {
+                StepRunOutcome::never_started(format!("cannot prepare the workspace: {error}"))
+            }
+        })
     }
 
     /// Retries a call to the server with backoff until the server responds, the step's timeout expires, or the attempt
@@ -277,8 +311,8 @@ impl RunningAttempt<'_> {
         loop {
             match ask() {
                 Ok(answer) => return Ok(answer),
-                Err(LinkError::Refused(text)) => {
-                    return Err(invalid_outcome(format!("cannot {what}: {text}")));
+                Err(error @ (LinkError::Refused(_) | LinkError::LogGap { .. })) => {
+                    return Err(invalid_outcome(format!("cannot {what}: {error}")));
                 }
                 Err(LinkError::Unavailable(text)) => {
                     if Instant::now() >= self.deadline {
@@ -363,12 +397,4 @@ fn parse_holder(given: &HolderFence) -> std::io::Result<EnvironmentHolder> {
         fence: Fence::from_number(given.fence),
         session: session.map_err(std::io::Error::other)?,
     })
-}
-
-pub(crate) fn failed_outcome(cause: FailureCause, detail: String) -> StepRunOutcome {
-    StepRunOutcome::Failed { cause, detail, exit_code: None }
-}
-
-pub(crate) fn invalid_outcome(detail: String) -> StepRunOutcome {
-    failed_outcome(FailureCause::Invalid, detail)
 }

@@ -2,6 +2,9 @@
 
 mod dummy;
 mod http_check;
+mod image_build;
+#[cfg(feature = "kubernetes")]
+mod kubernetes_apply;
 mod script;
 mod wait_for;
 
@@ -13,8 +16,15 @@ pub(crate) trait BuiltinStep: Sync {
     fn run(&self, attempt: &RunningAttempt<'_>) -> StepResult;
 }
 
-pub(crate) static BUILTINS: &[&dyn BuiltinStep] =
-    &[&script::ScriptStep, &http_check::HttpCheck, &wait_for::WaitFor, &dummy::DummyStep];
+pub(crate) static BUILTINS: &[&dyn BuiltinStep] = &[
+    &script::ScriptStep,
+    &http_check::HttpCheck,
+    &wait_for::WaitFor,
+    &dummy::DummyStep,
+    &image_build::ImageBuildStep,
+    #[cfg(feature = "kubernetes")]
+    &kubernetes_apply::KubernetesApplyStep,
+];
 
 #[cfg(test)]
 mod tests {

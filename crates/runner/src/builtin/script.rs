@@ -6,11 +6,16 @@
 use std::io::ErrorKind;
 use std::time::Instant;
 
-use berth_api::runner::StepRunOutcome;
+use berth_api::runner::{Isolation, StepRunOutcome};
 
 use super::BuiltinStep;
+use crate::attempt::exit::MemoryState;
 use crate::attempt::{RunningAttempt, StepResult, environment, exit, invalid_outcome, outputs};
-use crate::process::{self, HaltReason, ProcessExit, SCRIPT_BYTES_MAX};
+use crate::container::ContainerExecutor;
+use crate::executor::{self, CommandExit, Executor, HaltReason, NoMonitor};
+#[cfg(feature = "kubernetes")]
+use crate::kubernetes::PodExecutor;
+use crate::process::{self, SCRIPT_BYTES_MAX};
 
 pub(super) struct ScriptStep;
 
@@ -28,12 +33,18 @@ impl BuiltinStep for ScriptStep {
             Some(HaltReason::TimedOut) => return Err(attempt.timeout_outcome()),
             Some(HaltReason::MonitorDone) | None => {}
         }
-        let has_memory_limit = attempt.settings().step_memory_bytes_max.is_some();
-        if let Some(failure) = exit::failure_outcome(ended.status, has_memory_limit) {
+        if let Some(failure) = exit::failure_outcome(ended.status, memory_state(attempt, &ended)) {
             return Err(failure);
         }
         collect_outputs(attempt)
     }
+}
+
+fn memory_state(attempt: &RunningAttempt<'_>, ended: &CommandExit) -> MemoryState {
+    let container = attempt.assignment.container.as_ref();
+    let has_limit = attempt.settings().step_memory_bytes_max.is_some()
+        || container.is_some_and(|container| container.memory_bytes.is_some());
+    if ended.is_out_of_memory { MemoryState::Exceeded } else { MemoryState::from_limit(has_limit) }
 }
 
 /// Runs a shell script until it exits, at most until `by`.
@@ -41,12 +52,21 @@ pub(super) fn run_shell(
     attempt: &RunningAttempt<'_>,
     text: &str,
     by: Instant,
-) -> Result<ProcessExit, StepRunOutcome> {
+) -> Result<CommandExit, StepRunOutcome> {
     check_script_text(text)?;
     let dirs = attempt.workspace_dirs()?;
     // Preparing the workspace may have taken long, so check again whether to stop.
     if let Some(why) = attempt.stop_reason() {
         return Err(attempt.stopped_outcome(&why));
+    }
+    if let Some(container) = &attempt.assignment.container {
+        #[cfg(feature = "kubernetes")]
+        if let Some(cluster) = &attempt.shared.kubernetes {
+            let mut executor = PodExecutor::new(attempt, cluster, dirs, container, text)?;
+            return run_in_container(attempt, &mut executor, by);
+        }
+        let mut executor = ContainerExecutor::new(attempt, dirs, container, text)?;
+        return run_in_container(attempt, &mut executor, by);
     }
     let sandbox = attempt.new_sandbox(dirs);
     let mut command = sandbox.command("/bin/sh");
@@ -54,7 +74,28 @@ pub(super) fn run_shell(
     environment::apply_environment(&mut command, attempt.assignment, dirs)?;
     let given = dirs.give_to_step_user(attempt.settings());
     let ended = given.and_then(|()| process::run_text(attempt, &sandbox, command, text, by));
-    ended.map_err(|error| match start_failure(&error) {
+    ended.map_err(|error| run_failure(attempt, &error))
+}
+
+/// Runs a prepared container, and removes it and its services even if it could not be started.
+fn run_in_container(
+    attempt: &RunningAttempt<'_>,
+    executor: &mut dyn Executor,
+    by: Instant,
+) -> Result<CommandExit, StepRunOutcome> {
+    attempt.isolation.set(Isolation::Container);
+    let ended = match executor.prepare() {
+        Ok(()) => {
+            executor::run(attempt, executor, by, &mut NoMonitor).map_err(|error| run_failure(attempt, &error))
+        }
+        Err(outcome) => Err(outcome),
+    };
+    executor.reap().map_err(|error| run_failure(attempt, &error))?;
+    ended
+}
+
+fn run_failure(attempt: &RunningAttempt<'_>, error: &std::io::Error) -> StepRunOutcome {
+    match start_failure(error) {
         // Part of the step may have run, now or in an earlier run of a `wait_for` command. Report it as interrupted;
         // otherwise it would be retried as if it had never started.
         StepRunOutcome::NeverStarted { detail, .. } if attempt.has_run.get() => {
@@ -62,7 +103,7 @@ pub(super) fn run_shell(
             StepRunOutcome::Interrupted
         }
         other => other,
-    })
+    }
 }
 
 fn check_script_text(text: &str) -> Result<(), StepRunOutcome> {
@@ -83,6 +124,7 @@ fn start_failure(error: &std::io::Error) -> StepRunOutcome {
         ErrorKind::ArgumentListTooLong => {
             invalid_outcome(format!("{detail}; `run` and `env` together are too long"))
         }
+        ErrorKind::InvalidInput => invalid_outcome(detail),
         _ => StepRunOutcome::never_started(detail),
     }
 }

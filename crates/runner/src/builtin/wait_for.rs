@@ -7,8 +7,8 @@ use berth_core::pipeline::seconds::DurationSeconds;
 
 use super::{BuiltinStep, script};
 use crate::attempt::{RunningAttempt, StepResult, exit, failed_outcome, invalid_outcome};
+use crate::executor::HaltReason;
 use crate::http::{self, HttpMethod};
-use crate::process::HaltReason;
 
 const WITHIN: Duration = Duration::from_secs(600);
 const EVERY: Duration = Duration::from_secs(5);
@@ -62,10 +62,12 @@ fn try_command(
         Some(HaltReason::Stopped(why)) => Err(attempt.stopped_outcome(&why)),
         Some(HaltReason::TimedOut) => Ok(Some("the command was still running".into())),
         Some(HaltReason::MonitorDone) | None => {
-            Ok(exit::failure_outcome(ended.status, false).map(|outcome| match outcome {
-                StepRunOutcome::Failed { detail, .. } => detail,
-                other => format!("{other:?}"),
-            }))
+            Ok(exit::failure_outcome(ended.status, exit::MemoryState::Unlimited).map(
+                |outcome| match outcome {
+                    StepRunOutcome::Failed { detail, .. } => detail,
+                    other => format!("{other:?}"),
+                },
+            ))
         }
     }
 }

@@ -7,6 +7,7 @@
 //! sent, but only for a limited time.
 
 mod pending;
+mod sent;
 mod state;
 
 use std::sync::Arc;
@@ -18,14 +19,21 @@ use berth_core::mask::SecretMasker;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use pending::PendingLog;
+use sent::{SENT_BYTES_MAX, SentTail};
 use state::{LogState, SenderState, gap_line};
 
 use crate::backoff::Backoff;
 use crate::settings::RunnerOptions;
 use crate::stop_signal::{StopReason, StopSignal};
 
-/// How long to wait for more bytes before sending an incomplete chunk.
-const SEND_DELAY: Duration = Duration::from_millis(50);
+/// How long to wait for more bytes before sending an incomplete chunk after a pause, so that a burst of lines is one chunk.
+const FIRST_DELAY: Duration = Duration::from_millis(3);
+/// Minimum time between two incomplete chunks.
+const SEND_INTERVAL: Duration = Duration::from_millis(20);
+/// How long to wait until a server has the bytes that were sent to another server and are no longer kept here.
+const GAP_PATIENCE: Duration = Duration::from_secs(10);
+/// Interval between two checks whether a server has these bytes.
+const GAP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval between two attempts to send the gap line to a server that refuses the log.
 const OFFER_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -64,6 +72,7 @@ impl AttemptLog {
             aside: masker.stream(),
             pending: PendingLog::new(settings.work_dir.clone(), settings.step_log_spill_bytes_max),
             oldest: None,
+            last_sent: None,
             offset: start,
             accepted: start,
             lost: 0,
@@ -76,6 +85,8 @@ impl AttemptLog {
             taken: None,
             ends_line: true,
             sent_ends_line: true,
+            // The embedded runner does not outlive its server.
+            sent: SentTail::new(if settings.step_log_spill_bytes_max > 0 { SENT_BYTES_MAX } else { 0 }),
             sender: SenderState::Busy,
         };
         let sent = LogChannel {
@@ -160,8 +171,7 @@ impl AttemptLog {
     /// Returns the time until the next chunk is due, while there is no sender thread.
     pub(crate) fn due_in(&self) -> Option<Duration> {
         let is_attended = self.sender.lock().is_some();
-        let oldest = if is_attended { None } else { self.sent.state.lock().oldest };
-        oldest.map(|oldest| SEND_DELAY.saturating_sub(oldest.elapsed()))
+        if is_attended { None } else { self.sent.state.lock().due_in() }
     }
 
     /// Starts or wakes the sender thread if a chunk is due.
@@ -225,9 +235,7 @@ impl LogChannel {
                 state = self.send_one(state);
                 continue;
             }
-            let wait = state
-                .oldest
-                .map_or(Duration::from_secs(1), |oldest| SEND_DELAY.saturating_sub(oldest.elapsed()));
+            let wait = state.due_in().unwrap_or(Duration::from_secs(1));
             state.sender = if state.oldest.is_some() {
                 SenderState::WaitingForDue
             } else {
@@ -287,7 +295,7 @@ impl LogChannel {
             && !(self.give_up)()
             && !self.is_out_of_patience()
         {
-            std::thread::sleep(SEND_DELAY.min(until.saturating_duration_since(Instant::now())));
+            std::thread::sleep(GAP_POLL_INTERVAL.min(until.saturating_duration_since(Instant::now())));
         }
     }
 
@@ -299,6 +307,7 @@ impl LogChannel {
         }
         drop(state);
         let mut backoff = Backoff::new();
+        let mut gap_since = None;
         let end = loop {
             match self.link.append_log(&self.attempt, offset, &chunk) {
                 Ok(order) => {
@@ -308,6 +317,22 @@ impl LogChannel {
                     } else {
                         SendResult::Delivered
                     };
+                }
+                Err(LinkError::LogGap { length }) => {
+                    let mut state = self.state.lock();
+                    if state.rewind(length, &chunk) {
+                        return state;
+                    }
+                    drop(state);
+                    let since = *gap_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= GAP_PATIENCE || self.is_out_of_patience() {
+                        tracing::warn!(step = %self.attempt.step_id, length, offset, "part of a log lost");
+                        break SendResult::Gap { length };
+                    }
+                    if self.control.is_stale() || (self.give_up)() {
+                        break SendResult::Abandoned;
+                    }
+                    self.pause(backoff.next());
                 }
                 Err(LinkError::Refused(text)) => {
                     tracing::warn!(step = %self.attempt.step_id, reason = text, "log chunk refused");
@@ -333,7 +358,9 @@ impl LogChannel {
                 state.taken = Some(Instant::now());
                 state.offset = offset + chunk.len() as u64;
                 state.sent_ends_line = chunk.last().is_none_or(|last| *last == b'\n');
+                state.sent.push(&chunk);
             }
+            SendResult::Gap { length } => state.skip_gap(length, &chunk),
             SendResult::Refused => state.refuse(&chunk),
             SendResult::Abandoned => {
                 state.is_over = true;
@@ -347,6 +374,10 @@ impl LogChannel {
 /// How sending a chunk ended.
 enum SendResult {
     Delivered,
+    /// The server has the log up to `length` only, and the bytes after that are lost.
+    Gap {
+        length: u64,
+    },
     Refused,
     Abandoned,
 }

@@ -97,6 +97,13 @@ impl PendingLog {
         true
     }
 
+    /// Puts bytes back at the front of the queue.
+    pub(super) fn push_front(&mut self, bytes: &[u8]) {
+        let mut memory: VecDeque<u8> = bytes.iter().copied().collect();
+        memory.append(&mut self.memory);
+        self.memory = memory;
+    }
+
     /// Appends bytes to the spill file. After a failed write, nothing more is appended. Returns false if the bytes
     /// could not be stored.
     pub(super) fn spill(&mut self, bytes: &[u8]) -> bool {

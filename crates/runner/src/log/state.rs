@@ -1,11 +1,12 @@
 //! State of an attempt's log: which bytes are queued, sent and lost.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use berth_core::mask::MaskStream;
 
-use super::SEND_DELAY;
 use super::pending::PendingLog;
+use super::sent::SentTail;
+use super::{FIRST_DELAY, SEND_INTERVAL};
 use crate::settings::LOG_CHUNK_BYTES_MAX;
 
 pub(super) struct LogState {
@@ -16,6 +17,8 @@ pub(super) struct LogState {
     /// Masked bytes that have not been sent. `offset` is the offset of the first one in the log.
     pub(super) pending: PendingLog,
     pub(super) oldest: Option<Instant>,
+    /// When the last chunk was taken to be sent.
+    pub(super) last_sent: Option<Instant>,
     pub(super) offset: u64,
     /// Number of bytes of output accepted so far, not counting lines of the runner.
     pub(super) accepted: u64,
@@ -33,6 +36,8 @@ pub(super) struct LogState {
     pub(super) ends_line: bool,
     /// Whether the bytes that were sent end with a newline. `ends_line` also covers the queued bytes.
     pub(super) sent_ends_line: bool,
+    /// The last bytes before `offset`.
+    pub(super) sent: SentTail,
     pub(super) sender: SenderState,
 }
 
@@ -90,7 +95,31 @@ impl LogState {
         let chunk = self.pending.take(LOG_CHUNK_BYTES_MAX);
         self.lost += self.pending.take_lost();
         self.oldest = (!self.pending.is_empty()).then(Instant::now);
+        self.last_sent = Some(Instant::now());
         chunk
+    }
+
+    /// Continues at `length`, up to which the server has the log, instead of sending `chunk`. Returns false if the bytes
+    /// in between are no longer kept.
+    pub(super) fn rewind(&mut self, length: u64, chunk: &[u8]) -> bool {
+        let Some(again) = self.offset.checked_sub(length).and_then(|count| self.sent.take_last(count)) else {
+            return false;
+        };
+        self.continue_at(length, &again, chunk);
+        true
+    }
+
+    /// Continues at `length` with a line that says that the bytes in between were lost.
+    pub(super) fn skip_gap(&mut self, length: u64, chunk: &[u8]) {
+        let lost = self.offset.saturating_sub(length);
+        self.continue_at(length, format!("\n{}\n", gap_line(lost)).as_bytes(), chunk);
+    }
+
+    fn continue_at(&mut self, length: u64, before: &[u8], chunk: &[u8]) {
+        self.pending.push_front(chunk);
+        self.pending.push_front(before);
+        self.offset = length;
+        self.oldest.get_or_insert_with(Instant::now);
     }
 
     /// Handles a chunk that the server refused: counts the chunk and everything queued as lost.
@@ -128,8 +157,16 @@ impl LogState {
     }
 
     pub(super) fn is_due(&self) -> bool {
-        let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= SEND_DELAY);
+        let is_old = self.due_in().is_some_and(|left| left.is_zero());
         !self.pending.is_empty() && (is_old || self.pending.len() >= LOG_CHUNK_BYTES_MAX as u64)
+    }
+
+    /// Returns the time until the pending bytes are sent, unless they fill a chunk before. After a pause, that is almost at
+    /// once; of a steady stream, one chunk per interval.
+    pub(super) fn due_in(&self) -> Option<Duration> {
+        let gathered = self.oldest? + FIRST_DELAY;
+        let due = self.last_sent.map_or(gathered, |sent| gathered.max(sent + SEND_INTERVAL));
+        Some(due.saturating_duration_since(Instant::now()))
     }
 
     /// Whether the condition that the sender thread is waiting for now holds.
@@ -159,6 +196,7 @@ mod tests {
             aside: masker.stream(),
             pending: PendingLog::new(dir.to_owned(), u64::MAX),
             oldest: None,
+            last_sent: None,
             offset: 0,
             accepted: 0,
             lost: 0,
@@ -170,6 +208,7 @@ mod tests {
             taken: None,
             ends_line: true,
             sent_ends_line: true,
+            sent: SentTail::new(0),
             sender: SenderState::Busy,
         }
     }

@@ -16,8 +16,9 @@ use super::{
     RegistryCallRequest, RegistryManifest,
 };
 use crate::attempt::exit;
+use crate::executor::{CommandMonitor, ExecutionHost, HaltReason};
+use crate::process;
 use crate::process::tree::become_subreaper;
-use crate::process::{self, HaltReason, ProcessHost, ProcessMonitor};
 use crate::sandbox::StepSandbox;
 
 /// Interval between two checks of a build's size.
@@ -98,7 +99,7 @@ pub fn build(
             None => {}
         }
         if let Some(berth_api::runner::StepRunOutcome::Failed { detail, .. }) =
-            exit::failure_outcome(ended.status, false)
+            exit::failure_outcome(ended.status, exit::MemoryState::Unlimited)
         {
             return Err(RegistryBuildError::Registry(format!(
                 "`{command_line}` {detail}; its output is in the log of the build"
@@ -173,7 +174,7 @@ struct SizeMonitor<'a> {
     looked: Instant,
 }
 
-impl ProcessMonitor for SizeMonitor<'_> {
+impl CommandMonitor for SizeMonitor<'_> {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -182,7 +183,7 @@ impl ProcessMonitor for SizeMonitor<'_> {
         SIZE_CHECK_INTERVAL
     }
 
-    fn poll(&mut self, _: &dyn ProcessHost) -> bool {
+    fn poll(&mut self, _: &dyn ExecutionHost) -> bool {
         if self.looked.elapsed() < SIZE_CHECK_INTERVAL {
             return false;
         }

@@ -10,11 +10,12 @@ use berth_core::registry::{InputMode, REGISTRY_ARG_BYTES_MAX};
 
 use super::call_files::CallFiles;
 use crate::attempt::environment::PATH;
-use crate::process::{self, ProcessExit, ProcessHost};
+use crate::executor::{CommandExit, ExecutionHost};
+use crate::process;
 use crate::sandbox::StepSandbox;
 
 pub(super) struct RegistryCall<'a> {
-    pub(super) host: &'a dyn ProcessHost,
+    pub(super) host: &'a dyn ExecutionHost,
     pub(super) sandbox: &'a StepSandbox<'a>,
     /// Directory that contains the built registry.
     pub(super) registry: &'a Path,
@@ -35,7 +36,7 @@ pub(super) enum TaskInput {
 pub(super) struct CallResult {
     /// `None` if the process wrote no answer file; `Err` if the file is not a regular, readable file.
     pub(super) answer: Result<Option<Vec<u8>>, String>,
-    pub(super) ended: ProcessExit,
+    pub(super) ended: CommandExit,
 }
 
 /// Checks that the task is short enough to be passed. The error text is shown to users.

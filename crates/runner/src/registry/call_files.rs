@@ -21,7 +21,7 @@ use serde::de::IgnoredAny;
 
 use super::file;
 use super::step_log::StepLogFile;
-use crate::process::{ProcessHost, ProcessMonitor};
+use crate::executor::{CommandMonitor, ExecutionHost};
 use crate::random;
 
 const ANSWER: &str = "answer.json";
@@ -76,7 +76,7 @@ impl CallFiles {
 
     /// Reads the rest of the log and the answer after the process has ended. Returns `None` if the answer file does not
     /// exist or is empty.
-    pub(super) fn finish(mut self, host: &dyn ProcessHost) -> Result<Option<Vec<u8>>, String> {
+    pub(super) fn finish(mut self, host: &dyn ExecutionHost) -> Result<Option<Vec<u8>>, String> {
         self.journal.finish(self.logs.as_fd(), host);
         let wrong = |error: io::Error| format!("its answer cannot be read: {error}");
         let found = match file::open_in(self.dir.as_fd(), ANSWER) {
@@ -112,7 +112,7 @@ pub(super) fn is_complete_json(answer: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(answer).is_ok()
 }
 
-impl ProcessMonitor for CallFiles {
+impl CommandMonitor for CallFiles {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
@@ -121,7 +121,7 @@ impl ProcessMonitor for CallFiles {
         if self.inotify.is_some() { INOTIFY_POLL_INTERVAL } else { POLL_INTERVAL }
     }
 
-    fn poll(&mut self, host: &dyn ProcessHost) -> bool {
+    fn poll(&mut self, host: &dyn ExecutionHost) -> bool {
         if let Some(told) = &self.inotify {
             let mut buffer = [0; 4096];
             let mut reads = 0;

@@ -16,8 +16,8 @@ use super::call_files::is_complete_json;
 use super::{BUILD_LOG_BYTES_MAX, RegistryCallError, RegistryCallOutcome, RegistryCallRequest};
 use crate::attempt::environment::PATH;
 use crate::attempt::exit;
+use crate::executor::{ExecutionHost, HaltReason};
 use crate::process::tree::become_subreaper;
-use crate::process::{HaltReason, ProcessHost};
 use crate::random;
 use crate::sandbox::StepSandbox;
 use crate::settings::STEP_STOP_GRACE;
@@ -56,7 +56,7 @@ impl<'a> LocalHost<'a> {
     }
 }
 
-impl ProcessHost for LocalHost<'_> {
+impl ExecutionHost for LocalHost<'_> {
     fn stop_reason(&self) -> Option<StopReason> {
         (self.is_stopping)().then_some(StopReason::Shutdown)
     }
@@ -192,7 +192,7 @@ pub(super) fn call_with_host(
         command.envs(request.env);
     });
     let CallResult { answer, ended } = finished.map_err(|error| machine(&error))?;
-    let remark = match exit::failure_outcome(ended.status, false) {
+    let remark = match exit::failure_outcome(ended.status, exit::MemoryState::Unlimited) {
         _ if ended.halt == Some(HaltReason::MonitorDone) => {
             Some("it did not exit after its answer and was killed".into())
         }

@@ -12,7 +12,7 @@ use super::call_files::is_complete_json;
 use super::local::no_answer_message;
 use super::{ANSWER_BYTES_MAX, OUTPUTS_MAX, execution_task};
 use crate::attempt::{RunningAttempt, StepResult, environment, exit, failed_outcome, invalid_outcome};
-use crate::process::HaltReason;
+use crate::executor::HaltReason;
 use crate::settings::STEP_OUTPUT_BYTES_MAX;
 use crate::stop_signal::StopReason;
 
@@ -94,7 +94,7 @@ fn call_outcome(attempt: &RunningAttempt<'_>, CallResult { answer, ended }: Call
         Some(_) | None => {}
     }
     let has_memory_limit = attempt.settings().step_memory_bytes_max.is_some();
-    let remark = match exit::failure_outcome(ended.status, has_memory_limit) {
+    let remark = match exit::failure_outcome(ended.status, exit::MemoryState::from_limit(has_memory_limit)) {
         Some(StepRunOutcome::Failed { detail, .. }) => Some(detail),
         _ => None,
     };

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::file;
-use crate::process::ProcessHost;
+use crate::executor::ExecutionHost;
 
 /// Maximum length of a line that is parsed. A longer line is passed through in pieces, without parsing.
 const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -47,7 +47,7 @@ impl StepLogFile {
     }
 
     /// Writes new lines of the file to the log. `dir` must have been opened before the process started.
-    pub(super) fn write_new_lines(&mut self, dir: BorrowedFd<'_>, host: &dyn ProcessHost) {
+    pub(super) fn write_new_lines(&mut self, dir: BorrowedFd<'_>, host: &dyn ExecutionHost) {
         for _ in 0..READS_MAX {
             if !host.has_room() || !matches!(self.read(dir, host), Ok(length) if length > 0) {
                 return;
@@ -56,7 +56,7 @@ impl StepLogFile {
     }
 
     /// Writes the rest of the file to the log after the process has ended. The last line may lack a newline.
-    pub(super) fn finish(&mut self, dir: BorrowedFd<'_>, host: &dyn ProcessHost) {
+    pub(super) fn finish(&mut self, dir: BorrowedFd<'_>, host: &dyn ExecutionHost) {
         let mut bytes = 0;
         while bytes < REST_BYTES_MAX {
             if !host.has_room() {
@@ -73,7 +73,7 @@ impl StepLogFile {
         self.write_entry(&line, host);
     }
 
-    fn read(&mut self, dir: BorrowedFd<'_>, host: &dyn ProcessHost) -> io::Result<usize> {
+    fn read(&mut self, dir: BorrowedFd<'_>, host: &dyn ExecutionHost) -> io::Result<usize> {
         let file = match self.file.take() {
             Some(file) => file,
             None => file::open_in(dir, self.name.as_str())?,
@@ -102,7 +102,7 @@ impl StepLogFile {
         Ok(length)
     }
 
-    fn write_entry(&mut self, line: &[u8], host: &dyn ProcessHost) {
+    fn write_entry(&mut self, line: &[u8], host: &dyn ExecutionHost) {
         let is_raw = std::mem::take(&mut self.is_raw);
         if !line.iter().all(u8::is_ascii_whitespace) {
             let mut text = if is_raw { line.to_vec() } else { render_entry(line) };

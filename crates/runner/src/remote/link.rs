@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use berth_api::remote::{
     AcquireRequest, AcquiredWork, GoodbyeReceipt, HeartbeatRequest, HeartbeatResult, LogReceipt,
-    RunnerGoodbye, RunnerWelcome,
+    PinImageRequest, PinnedImage, RunnerGoodbye, RunnerWelcome,
 };
 use berth_api::runner::{
     AcquireParams, AttemptAssignment, AttemptInstruction, AttemptOrder, AttemptRef, LinkError, ReportReceipt,
@@ -65,11 +65,24 @@ impl RunnerLink for RemoteLink {
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<AttemptOrder, LinkError> {
         let what = format!("log?attempt={}&offset={offset}", attempt.nonce);
         let heard: LogReceipt = self.client.send_bytes(&what, bytes, LOG_MAX)?;
-        Ok(heard.order)
+        match heard.resend_from {
+            Some(length) => Err(LinkError::LogGap { length }),
+            None => Ok(heard.order),
+        }
     }
 
     fn report(&self, report: &StepReport) -> Result<ReportReceipt, LinkError> {
         Ok(self.client.post_json("report", report, REPORT_MAX)?)
+    }
+
+    fn pin_image(&self, attempt: &AttemptRef, image: &str, digest: &str) -> Result<String, LinkError> {
+        let said = PinImageRequest {
+            attempt: attempt.nonce.clone(),
+            image: image.to_owned(),
+            digest: digest.to_owned(),
+        };
+        let pinned: PinnedImage = self.client.post_json("image", &said, REPORT_MAX)?;
+        Ok(pinned.digest)
     }
 
     fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: WantedCheck<'_>) -> Result<(), LinkError> {

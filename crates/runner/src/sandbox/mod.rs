@@ -114,6 +114,7 @@ impl Confinement {
                 "`network: none` needs the sandbox bubblewrap, and this runner has {}; nothing of the step ran",
                 self.level_name()
             )),
+            (Network::Bridge, _) => Err("`network: bridge` is only for steps in containers".to_owned()),
         }
     }
 
@@ -123,6 +124,11 @@ impl Confinement {
             IsolationLevel::Landlock => "landlock",
             IsolationLevel::Bubblewrap(_) => "bubblewrap",
         }
+    }
+
+    /// Whether steps cannot read or write the private files of this process.
+    pub(crate) fn hides_files(&self) -> bool {
+        !matches!(self.level, IsolationLevel::Process) || self.has_user()
     }
 
     /// Whether steps run as a different user than this process.

@@ -119,10 +119,16 @@ pub(crate) fn step(id: &str, kind: &str, params: Value) -> AttemptAssignment {
         artifacts: BTreeMap::new(),
         needs_artifacts: Vec::new(),
         has_source: false,
+        source_key: None,
+        source_paths: Vec::new(),
         network: berth_api::runner::Network::Host,
         timeout_s: 60,
         granted_ms_ago: 0,
         holder: None,
+        container: None,
+        registry_credential: None,
+        kubeconfig: None,
+        is_untrusted: false,
     }
 }
 

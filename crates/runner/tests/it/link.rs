@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -36,6 +37,8 @@ struct LinkState {
     answered: HashSet<String>,
     orders: HashMap<String, (AttemptOrder, Option<String>)>,
     artifacts: BTreeMap<String, Vec<u8>>,
+    /// Targets of symlinks that checkouts contain, by name.
+    symlinks: BTreeMap<String, String>,
     /// Built registries by digest. Each is a list of file names and contents.
     registries: BTreeMap<String, Vec<(String, String)>>,
     /// Digests of the fetched registries, in the order of the fetches.
@@ -49,6 +52,10 @@ struct LinkState {
     is_unavailable: bool,
     /// If set, a checkout blocks until it is no longer wanted.
     has_slow_sources: bool,
+    /// Number of checkouts.
+    checkouts: usize,
+    /// If set, checkouts fail.
+    checkout_error: Option<LinkError>,
     /// Number of log chunks that are stored although their responses are lost.
     lost_log_responses: usize,
     /// Number of reports that are received although their responses are lost.
@@ -62,6 +69,8 @@ struct LinkState {
     unavailable_at_log_bytes: Option<usize>,
     /// If set, reports get no response.
     is_report_held: bool,
+    /// Digests by image.
+    pins: BTreeMap<String, String>,
 }
 
 impl TestLink {
@@ -98,6 +107,14 @@ impl TestLink {
         self.change(|state| state.has_slow_sources = true);
     }
 
+    pub(crate) fn fail_checkouts(&self, error: Option<LinkError>) {
+        self.change(|state| state.checkout_error = error);
+    }
+
+    pub(crate) fn count_checkouts(&self) -> usize {
+        self.lock().checkouts
+    }
+
     pub(crate) fn set_unavailable_at_log_bytes(&self, bytes: usize) {
         self.change(|state| state.unavailable_at_log_bytes = Some(bytes));
     }
@@ -112,6 +129,11 @@ impl TestLink {
 
     pub(crate) fn fail_log(&self, error: Option<LinkError>) {
         self.change(|state| state.log_error = error);
+    }
+
+    /// Removes the end of a log, as if the server that had it was lost.
+    pub(crate) fn lose_log_after(&self, step: &str, length: usize) {
+        self.change(|state| state.logs.entry(step.to_owned()).or_default().truncate(length));
     }
 
     pub(crate) fn hold_log(&self, is_held: bool) {
@@ -183,6 +205,14 @@ impl TestLink {
         String::from_utf8_lossy(&self.log_of(step)).into_owned()
     }
 
+    pub(crate) fn store_artifact(&self, name: &str, content: &[u8]) {
+        self.change(|state| drop(state.artifacts.insert(name.to_owned(), content.to_vec())));
+    }
+
+    pub(crate) fn set_symlink(&self, name: &str, target: &str) {
+        self.change(|state| drop(state.symlinks.insert(name.to_owned(), target.to_owned())));
+    }
+
     pub(crate) fn stored_artifacts(&self) -> BTreeMap<String, Vec<u8>> {
         self.lock().artifacts.clone()
     }
@@ -196,6 +226,10 @@ impl TestLink {
 
     pub(crate) fn fetched_registries(&self) -> Vec<String> {
         self.lock().fetched_digests.clone()
+    }
+
+    pub(crate) fn pins(&self) -> BTreeMap<String, String> {
+        self.lock().pins.clone()
     }
 
     /// Fails if there were gaps or overlaps in logs, or duplicate reports.
@@ -319,6 +353,9 @@ impl RunnerLink for TestLink {
         let step = attempt.step_id.clone();
         let log = state.logs.entry(step).or_default();
         let mut fault = None;
+        if offset > log.len() {
+            return Err(LinkError::LogGap { length: log.len() as u64 });
+        }
         if offset == log.len() {
             log.extend_from_slice(bytes);
         } else if log.get(offset..offset + bytes.len()) != Some(bytes) {
@@ -377,6 +414,11 @@ impl RunnerLink for TestLink {
         Ok(ReportReceipt { order, next })
     }
 
+    fn pin_image(&self, _: &AttemptRef, image: &str, digest: &str) -> Result<String, LinkError> {
+        let mut state = self.lock_if_available()?;
+        Ok(state.pins.entry(image.to_owned()).or_insert_with(|| digest.to_owned()).clone())
+    }
+
     fn checkout(&self, _: &AttemptRef, into: &Path, wanted: WantedCheck<'_>) -> Result<(), LinkError> {
         let mut state = self.lock_if_available()?;
         if state.has_slow_sources {
@@ -386,7 +428,15 @@ impl RunnerLink for TestLink {
             }
             return Err(LinkError::Unavailable("a transfer was not finished".into()));
         }
+        state.checkouts += 1;
+        if let Some(error) = &state.checkout_error {
+            return Err(error.clone());
+        }
+        let symlinks = state.symlinks.clone();
         drop(state);
+        for (name, target) in symlinks {
+            symlink(target, into.join(name)).map_err(|e| LinkError::Refused(e.to_string()))?;
+        }
         std::fs::write(into.join("README"), "checked out\n").map_err(|e| LinkError::Refused(e.to_string()))
     }
 

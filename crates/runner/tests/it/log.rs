@@ -184,6 +184,40 @@ fn step_with_undeliverable_log_is_reported() {
     );
 }
 
+/// Lets all running steps find a file `go` in their workspace.
+fn let_go(fixture: &StepRunnerFixture) {
+    let attempts = std::fs::read_dir(fixture.dir.path().join("work/attempts")).expect("attempts");
+    for attempt in attempts.flatten() {
+        std::fs::write(attempt.path().join("workspace/go"), "").expect("file");
+    }
+}
+
+#[test]
+fn log_that_a_lost_server_had_is_sent_again() {
+    let fixture = StepRunnerFixture::with_options(|settings| settings.step_log_spill_bytes_max = 1024 * 1024);
+    fixture.link.enqueue(script("a", "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two"));
+    fixture.link.wait_for_log("a", "one\n");
+    fixture.link.lose_log_after("a", 2);
+    let_go(&fixture);
+    expect_success(&fixture.link.wait_for_report("a").outcome);
+    assert_eq!(fixture.link.text_of("a"), "one\ntwo\n");
+}
+
+#[test]
+fn log_that_cannot_be_sent_again_has_a_gap_line() {
+    // Without a spill file, as in the embedded runner, nothing is kept after it was sent.
+    let fixture =
+        StepRunnerFixture::with_options(|settings| settings.step_log_patience = Duration::from_millis(100));
+    fixture.link.enqueue(script("a", "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two"));
+    fixture.link.wait_for_log("a", "one\n");
+    fixture.link.lose_log_after("a", 2);
+    let_go(&fixture);
+    let report = fixture.link.wait_for_report("a");
+    expect_success(&report.outcome);
+    let wanted = "on\n[berth] log gap: 2 bytes lost\ntwo\n";
+    assert_eq!((fixture.link.text_of("a"), report.log_bytes), (wanted.to_owned(), wanted.len() as u64));
+}
+
 #[test]
 fn refused_log_chunks_are_counted_as_gap() {
     let fixture = StepRunnerFixture::new();
@@ -193,10 +227,7 @@ fn refused_log_chunks_are_counted_as_gap() {
     fixture.link.fail_log(Some(LinkError::Refused("the disk is full".into())));
     fixture.link.wait_for_log_failures(1);
     fixture.link.fail_log(None);
-    let attempts = std::fs::read_dir(fixture.dir.path().join("work/attempts")).expect("attempts");
-    for attempt in attempts.flatten() {
-        std::fs::write(attempt.path().join("workspace/go"), "").expect("file");
-    }
+    let_go(&fixture);
     expect_success(&fixture.link.wait_for_report("a").outcome);
     assert_eq!(fixture.link.text_of("a"), "kept\n[berth] log gap: 14 bytes lost\n");
 }

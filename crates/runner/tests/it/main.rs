@@ -1,7 +1,10 @@
 //! Tests of the runner's public API, against an in-memory server.
 
 mod builtin;
+mod containers;
 mod fixture;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 mod leftovers;
 mod link;
 mod log;
@@ -9,6 +12,7 @@ mod protocol;
 mod registry;
 mod sandbox;
 mod script;
+mod sources;
 mod stop;
 mod transfer;
 mod user;

@@ -10,22 +10,25 @@ use berth_core::approval::{
 };
 use berth_core::decision::CommandRefusal;
 use berth_core::deployment::DeploymentTarget;
+use berth_core::event::Actor;
 use berth_core::id::UserId;
 use berth_core::name::Reason;
 use berth_core::pipeline::model::ApproverSelector;
 use berth_core::pipeline::seconds::DurationSeconds;
-use berth_store::StoreRead;
 use berth_store::idempotency::IdempotencyKey;
 use berth_store::pagination::PageStart;
 use berth_store::tables::{approval, deployment};
+use berth_store::{StoreRead, Tx};
 
 pub use berth_store::tables::approval::ApprovalFilter;
 
-use berth_engine::{DeploymentAggregate, VotingMembers, approval_target, electorate, gates, voter};
+use berth_engine::{DeploymentAggregate, RunCache, VotingMembers, approval_target, electorate, gates, voter};
 
+use super::commit_details::fill_approvals;
 use super::resource_access::{require, visible_page};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage, RuleOutcome};
 use crate::auth::authorize::AuthorizedCaller;
+use crate::config::AppConfig;
 use crate::error::AppError;
 use crate::wire::actor_to_wire;
 
@@ -42,7 +45,7 @@ impl App {
         from: PageStart,
         limit: i64,
     ) -> Result<ResponsePage<wire::WireApproval>, AppError> {
-        let access = who.access().clone();
+        let (access, config) = (who.access().clone(), self.config.clone());
         self.read(who, move |db| {
             let slice = match access.may_everywhere(Action::ApprovalsRead) {
                 true => approval::list(db, &filter, &from, limit)?,
@@ -56,8 +59,9 @@ impl App {
             };
             let last = slice.items.last().map(|it| it.id.to_string());
             let members = VotingMembers::load(db)?;
-            let items =
-                slice.items.iter().map(|it| to_response(db, &members, it)).collect::<Result<_, _>>()?;
+            let items = slice.items.iter().map(|it| to_response(db, &members, it));
+            let mut items = items.collect::<Result<Vec<_>, AppError>>()?;
+            fill_approvals(db, &config.forges, &mut items)?;
             Ok(ResponsePage { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await
@@ -68,10 +72,10 @@ impl App {
         who: &AuthorizedCaller<permit::ApprovalsRead>,
         id: String,
     ) -> Result<ApiResponse<wire::WireApproval>, AppError> {
-        let access = who.access().clone();
+        let (access, config) = (who.access().clone(), self.config.clone());
         self.read(who, move |db| {
             let found = find(db, &access, Action::ApprovalsRead, &id)?;
-            build_response(db, &found)
+            build_response(db, &found, &config)
         })
         .await
     }
@@ -87,39 +91,12 @@ impl App {
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireApproval>, AppError> {
         let (by, account) = (who.principal().actor(), who.principal().user);
-        let plans = self.services.engine.run_cache().clone();
+        let (plans, config) = (self.services.engine.run_cache().clone(), self.config.clone());
         let done = self.run_rule(who, once, move |tx, standing| {
-            let found = find(tx, &standing.access, Action::ApprovalsDecide, &id)?;
-            let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, found.deployment)? else {
-                return Err(AppError::bug("an approval without a deployment"));
-            };
-            let ruling = match gates::digest_now(&aggregate, &found) {
-                None if found.status == ApprovalState::Pending => {
-                    let decision = lapse(&found, LapseCause::Over, tx.now());
-                    tx.commit(decision)?;
-                    let text = "nothing waits for this approval any more";
-                    return Ok(RuleOutcome::No(CommandRefusal::ApprovalEnded(text.into()).into()));
-                }
-                digest => {
-                    let voter = voter(tx, by, account, &standing.access, &found)?;
-                    if choice == ApprovalChoice::Approve && voter.person != account {
-                        let text = "only people can approve; a service account can only reject";
-                        return Ok(RuleOutcome::No(CommandRefusal::NotEligible(text.into()).into()));
-                    }
-                    let ballot = VoteRequest { voter, choice, comment };
-                    let electorate = electorate(tx, found.deployment, &found.stage)?;
-                    vote(&found, &ballot, digest.as_deref().unwrap_or_default(), &electorate, tx.now())
-                }
-            };
-            let said = tx.commit(ruling)?;
-            // If the approval had already ended, its effects were applied at that time.
-            if found.status == ApprovalState::Pending {
-                let now = load(tx, &id)?;
-                gates::follow_approval(tx, &mut aggregate, &now)?;
-            }
-            match said {
-                Err(refusal) => Ok(RuleOutcome::No(refusal.into())),
-                Ok(said) => Ok(RuleOutcome::Yes(build_response(tx, &said)?)),
+            let caller = VoteCaller { by, account, access: &standing.access };
+            match cast_vote(tx, &plans, caller, &id, choice, comment)? {
+                Err(refusal) => Ok(RuleOutcome::No(refusal)),
+                Ok(said) => Ok(RuleOutcome::Yes(build_response(tx, &said, &config)?)),
             }
         });
         let done = done.await;
@@ -128,8 +105,55 @@ impl App {
     }
 }
 
+/// The account that votes, with its access at this moment.
+pub(super) struct VoteCaller<'a> {
+    pub(super) by: Actor,
+    pub(super) account: UserId,
+    pub(super) access: &'a EffectiveAccess,
+}
+
+/// Records a vote in a transaction. The inner error is a refusal, with which the transaction is committed.
+pub(super) fn cast_vote(
+    tx: &mut Tx<'_>,
+    plans: &RunCache,
+    caller: VoteCaller<'_>,
+    id: &str,
+    choice: ApprovalChoice,
+    comment: Option<Reason>,
+) -> Result<Result<Approval, AppError>, AppError> {
+    let found = find(tx, caller.access, Action::ApprovalsDecide, id)?;
+    let Some(mut aggregate) = DeploymentAggregate::load(tx, plans, found.deployment)? else {
+        return Err(AppError::bug("an approval without a deployment"));
+    };
+    let ruling = match gates::digest_now(&aggregate, &found) {
+        None if found.status == ApprovalState::Pending => {
+            let decision = lapse(&found, LapseCause::Over, tx.now());
+            tx.commit(decision)?;
+            let text = "nothing waits for this approval any more";
+            return Ok(Err(CommandRefusal::ApprovalEnded(text.into()).into()));
+        }
+        digest => {
+            let voter = voter(tx, caller.by, caller.account, caller.access, &found)?;
+            if choice == ApprovalChoice::Approve && voter.person != caller.account {
+                let text = "only people can approve; a service account can only reject";
+                return Ok(Err(CommandRefusal::NotEligible(text.into()).into()));
+            }
+            let ballot = VoteRequest { voter, choice, comment };
+            let electorate = electorate(tx, found.deployment, &found.stage)?;
+            vote(&found, &ballot, digest.as_deref().unwrap_or_default(), &electorate, tx.now())
+        }
+    };
+    let said = tx.commit(ruling)?;
+    // If the approval had already ended, its effects were applied at that time.
+    if found.status == ApprovalState::Pending {
+        let now = load(tx, id)?;
+        gates::follow_approval(tx, &mut aggregate, &now)?;
+    }
+    Ok(said.map_err(AppError::from))
+}
+
 /// Finds an approval and checks the permission on its stage.
-fn find(
+pub(super) fn find(
     db: &mut impl StoreRead,
     access: &EffectiveAccess,
     action: Action,
@@ -152,15 +176,18 @@ fn load(db: &mut impl StoreRead, id: &str) -> Result<Approval, AppError> {
     approval::by_id(db, id.parse().map_err(|_| missing())?)?.ok_or_else(missing)
 }
 
-/// Builds the response. Its `ETag` includes the vote count, because membership changes can change the count without
-/// changing the approval.
+/// Builds the response. Its `ETag` includes the vote count and the comparison, because membership changes and other
+/// deployments can change them without changing the approval.
 fn build_response(
     db: &mut impl StoreRead,
     it: &Approval,
+    config: &AppConfig,
 ) -> Result<ApiResponse<wire::WireApproval>, AppError> {
     let members = VotingMembers::load(db)?;
-    let body = to_response(db, &members, it)?;
-    let moment = (body.required, body.given, &body.excluded, &body.raised_because, &body.unreachable);
+    let mut body = to_response(db, &members, it)?;
+    fill_approvals(db, &config.forges, std::slice::from_mut(&mut body))?;
+    let counted = (body.required, body.given, &body.excluded, &body.raised_because, &body.unreachable);
+    let moment = (counted, &body.compare_url);
     let variant = crc32fast::hash(format!("{moment:?}").as_bytes());
     Ok(ApiResponse::ok(body).with_version(it.version).with_variant(variant))
 }
@@ -276,6 +303,8 @@ fn to_response(
         step_id: it.step.map(|id| id.to_string()),
         message: it.message.clone(),
         commit_id: commit,
+        commit: None,
+        compare_url: None,
         digest: it.digest.clone(),
         rule: wire::ApprovalRule {
             approvals: it.rule.approvals,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use berth_api::deployed::{DeployedEnvironment, DeployedPipeline};
 use berth_api::pipeline as wire;
-use berth_core::access::{Action, EffectiveAccess, permit};
+use berth_core::access::{AccessTarget, Action, EffectiveAccess, permit};
 use berth_core::environment::Lock;
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::pipeline::state::Pipeline;
@@ -21,6 +21,7 @@ use berth_store::tables::{environment, plan};
 use futures_util::{StreamExt as _, stream};
 use quick_cache::sync::Cache;
 
+use super::commit_details::{CommitSlot, fill_slots};
 use super::environments::response::{holder_to_wire, takeover_to_wire};
 use super::pipelines::{PipelineFilter, list_visible};
 use super::pull_requests::find_link;
@@ -87,13 +88,15 @@ impl App {
         from: PageStart,
         limit: i64,
     ) -> Result<ResponsePage<DeployedPipeline>, AppError> {
-        let access = who.access().clone();
+        let (access, config) = (who.access().clone(), self.config.clone());
         let read = self.read(who, move |db| {
             let slice = list_visible(db, &access, &PipelineFilter::default(), &from, limit)?;
             let mut items = Vec::with_capacity(slice.items.len());
             for pipeline in &slice.items {
                 items.push((to_response(db, &access, pipeline)?, TrackedHead::of_pipeline(pipeline)));
             }
+            let slots = items.iter_mut().flat_map(|(item, _)| commit_slots(item, &access));
+            fill_slots(db, &config.forges, slots.collect())?;
             Ok((items, slice.total, slice.has_more))
         });
         let (mut items, total, has_more) = read.await?;
@@ -171,6 +174,36 @@ fn to_response(
     })
 }
 
+/// Returns the places whose commits the caller may read.
+fn commit_slots<'i>(item: &'i mut DeployedPipeline, access: &'i EffectiveAccess) -> Vec<CommitSlot<'i>> {
+    let environments = item
+        .environments
+        .iter_mut()
+        .flat_map(|it| [it.current.as_mut().map(CommitSlot::from), it.failed.as_mut().map(CommitSlot::from)]);
+    let on_pipeline = AccessTarget::Pipeline(item.slug.clone());
+    let may_read_failed = access.may(Action::DeploymentsRead, &on_pipeline);
+    let failed = item.failed.as_mut().filter(|_| may_read_failed).map(CommitSlot::from);
+    let stages = stage_slots(&mut item.stages, &item.slug, access);
+    environments.flatten().chain(failed).chain(stages).collect()
+}
+
+/// Returns the places of stages whose commits the caller may read.
+pub(super) fn stage_slots<'i>(
+    stages: &'i mut [wire::PipelineStage],
+    pipeline: &'i str,
+    access: &'i EffectiveAccess,
+) -> impl Iterator<Item = CommitSlot<'i>> {
+    let may_read = move |stage: &str| {
+        let target = AccessTarget::Stage { pipeline: pipeline.to_owned(), stage: stage.to_owned() };
+        access.may(Action::DeploymentsRead, &target)
+    };
+    stages
+        .iter_mut()
+        .filter(move |it| may_read(&it.name))
+        .flat_map(|it| [it.current.as_mut().map(CommitSlot::from), it.failed.as_mut().map(CommitSlot::from)])
+        .flatten()
+}
+
 /// Returns the stages of a pipeline, and a number that increases whenever one of them changes.
 pub(super) fn list_stages(
     db: &mut impl StoreRead,
@@ -231,6 +264,7 @@ fn environment_to_response(
 fn to_wire_current(it: CurrentDeployment) -> wire::CurrentCommit {
     wire::CurrentCommit {
         commit_id: it.commit,
+        commit: None,
         deployment_id: it.deployment.to_string(),
         at: it.at.to_string(),
         by: actor_to_wire(&it.by),
@@ -244,6 +278,7 @@ fn to_wire_failed(it: FailedDeployment) -> wire::FailedDeployment {
         deployment_id: deployment.deployment.to_string(),
         number,
         commit_id: deployment.commit,
+        commit: None,
         at: deployment.at.to_string(),
         by: actor_to_wire(&deployment.by),
     }

@@ -11,6 +11,7 @@ use berth_core::event::{Event, summarize};
 use berth_core::id::OrgId;
 use berth_store::audit;
 use berth_store::feed::{EventFollower, FeedItem};
+use berth_store::tables::notification::{self, InboxState};
 use berth_store::tables::{event, token};
 use futures_util::Stream;
 use serde_json::Value;
@@ -18,7 +19,9 @@ use tokio::time::Instant;
 
 use super::events::{PipelineSlugs, is_visible, resolve_pipeline_id};
 use super::{App, EventFilter};
-use crate::auth::authorize::{AuthMethod, AuthorizedCaller, find_browser_login, load_member_access};
+use crate::auth::authorize::{
+    AuthMethod, AuthorizedCaller, Principal, find_browser_login, load_member_access,
+};
 use crate::error::AppError;
 use crate::limits::ACCESS_CHECK_EVERY;
 use crate::streams::StreamSlot;
@@ -28,13 +31,18 @@ const PAGE_EVENTS: i64 = 100;
 pub(super) const KEEP_ALIVE_FRAME: &[u8] = b":\n\n";
 
 impl App {
-    /// `last` is the last event the client has seen. If it is `None`, the stream starts with new events.
+    /// `last` is the last event the client has seen. If it is `None`, the stream starts with new events. With
+    /// `with_inbox`, the stream also tells when the caller's inbox changes.
     pub async fn follow_events(
         self: &Arc<Self>,
         who: AuthorizedCaller<permit::EventsRead>,
         mut filter: EventFilter,
         last: Option<i64>,
+        with_inbox: bool,
     ) -> Result<impl Stream<Item = Bytes> + use<>, AppError> {
+        if with_inbox {
+            who.authorize_also::<permit::NotificationsOwn>()?;
+        }
         let place = self.take_stream(&who)?;
         // Subscribe before reading the head, so that no event committed in between is missed.
         let follower = self.services.store.follow(who.org());
@@ -56,6 +64,7 @@ impl App {
             at,
             behind: at < head,
             slugs: PipelineSlugs::default(),
+            inbox: with_inbox.then(InboxWatch::new),
             // Send the position at once, so that a client that is disconnected before the first event can resume from
             // it.
             ready: VecDeque::from([Bytes::from(format!(": following\nid: {at}\n\n"))]),
@@ -65,7 +74,12 @@ impl App {
     }
 
     pub(super) fn take_stream<P>(&self, who: &AuthorizedCaller<P>) -> Result<StreamSlot, AppError> {
-        self.streams.take(who.principal().key_scope()).ok_or_else(|| {
+        self.take_stream_of(who.principal())
+    }
+
+    /// Counts an open stream of the caller.
+    pub(crate) fn take_stream_of(&self, who: &Principal) -> Result<StreamSlot, AppError> {
+        self.streams.take(who.key_scope()).ok_or_else(|| {
             let most = self.config.streams_per_token_max;
             let text = format!("this token has {most} open streams, which is the maximum; close one first");
             ProblemDetails::new(Code::RateLimited, text).with_member("retryAfterSeconds", 1).into()
@@ -149,7 +163,20 @@ struct EventStreamState {
     /// Pipeline slugs for event summaries.
     slugs: PipelineSlugs,
     ready: VecDeque<Bytes>,
+    inbox: Option<InboxWatch>,
     _slot: StreamSlot,
+}
+
+/// What a stream last told about the caller's inbox.
+struct InboxWatch {
+    state: Option<InboxState>,
+    next_check: Instant,
+}
+
+impl InboxWatch {
+    fn new() -> Self {
+        Self { state: None, next_check: Instant::now() }
+    }
 }
 
 impl EventStreamState {
@@ -171,6 +198,9 @@ impl EventStreamState {
             if let Some(part) = self.ready.pop_front() {
                 return Some((part, self));
             }
+            if let Some(part) = self.check_inbox().await.ok()? {
+                return Some((part, self));
+            }
             if self.behind {
                 self.catch_up().await.ok()?;
                 continue;
@@ -181,12 +211,37 @@ impl EventStreamState {
         }
     }
 
+    /// Returns a message if the caller's inbox has changed. It has no id, so a client resumes after the last event.
+    async fn check_inbox(&mut self) -> Result<Option<Bytes>, AppError> {
+        let now = Instant::now();
+        let Some(watch) = self.inbox.as_mut().filter(|watch| now >= watch.next_check) else {
+            return Ok(None);
+        };
+        watch.next_check = now + ACCESS_CHECK_EVERY;
+        let user = self.right.who.principal().user;
+        let read =
+            self.right.app.read(&self.right.who, move |db| Ok(notification::load_inbox_state(db, user)?));
+        let state = read.await?;
+        let Some(watch) = self.inbox.as_mut().filter(|watch| watch.state != Some(state)) else {
+            return Ok(None);
+        };
+        watch.state = Some(state);
+        let frame = format!("event: inbox\ndata: {{\"unread\":{}}}\n\n", state.unread);
+        Ok(Some(Bytes::from(frame)))
+    }
+
+    /// When the stream has something to check again.
+    fn next_check(&self) -> Instant {
+        let access = self.right.next_check();
+        self.inbox.as_ref().map_or(access, |watch| watch.next_check.min(access))
+    }
+
     /// Waits for the next event. `None` ends the stream; `Some(None)` means there is nothing to send yet.
     async fn listen(&mut self) -> Option<Option<Bytes>> {
         tokio::select! {
             biased;
             () = self.right.app.services.shutdown.cancelled() => None,
-            () = tokio::time::sleep_until(self.right.next_check()) => Some(None),
+            () = tokio::time::sleep_until(self.next_check()) => Some(None),
             heard = self.follower.next() => match heard {
                 FeedItem::End => None,
                 FeedItem::Missed => {

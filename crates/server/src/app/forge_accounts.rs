@@ -8,7 +8,7 @@ use berth_core::id::RepositoryId;
 use berth_engine::credential::random_base62;
 use berth_store::idempotency::IdempotencyKey;
 use berth_store::tables::forge_account::{self, ForgeAccount};
-use berth_store::tables::{pull_request, repository};
+use berth_store::tables::{agent, pull_request, repository};
 
 use super::pull_requests::is_repository_visible;
 use super::{ApiResponse, App, IdempotentResponse};
@@ -45,6 +45,10 @@ impl App {
             // A link has all permissions of the member and does not expire, so the credential that creates it must not
             // have less.
             let is_limited = standing.access.restriction.is_some() || standing.token_expires_at.is_some();
+            if agent::by_user(tx, user)?.is_some() {
+                let text = "an agent cannot link an account, because its limits do not apply to comments";
+                return Err(AppError::new(Code::Forbidden, text));
+            }
             if is_limited || is_session_token {
                 let text = "linking an account requires a login, or a token without restrictions and expiry";
                 return Err(AppError::new(Code::Forbidden, text));

@@ -78,7 +78,7 @@ impl App {
                 return Err(AppError::new(Code::InvalidState, text));
             }
             let count = usize::try_from(count).unwrap_or(usize::MAX).saturating_add(1);
-            check_organizations(config.isolation, count)
+            check_organizations(config.isolation, config.lends_cluster_access, count)
                 .map_err(|why| AppError::new(Code::InvalidState, why))?;
             let owner =
                 user::by_id(tx, caller)?.ok_or_else(|| AppError::bug("a caller without an account"))?;
@@ -190,7 +190,11 @@ impl App {
     async fn remove_organization_files(&self, org: &str) {
         let data = &self.config.data_dir;
         let dirs = ["logs", "artifacts", "git", "registries/logs"].map(|dir| data.join(dir).join(org));
+        let (objects, org_id) = (self.services.objects.clone(), org.to_owned());
         let removed = tokio::task::spawn_blocking(move || {
+            if let Some(Err(error)) = objects.map(|objects| objects.remove_organization(&org_id)) {
+                tracing::warn!(%error, "objects of a deleted organization remain until the next daily cleanup");
+            }
             for dir in dirs {
                 match std::fs::remove_dir_all(&dir) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,7 +1,7 @@
 //! Invitations, through which people become members. The invited person either chooses a password for a new account or
 //! logs in to an existing account.
 //!
-//! Berth sends no email, so nothing proves that an account belongs to its email address: the account may have been
+//! Berth does not send invitations by email, so nothing proves that an account belongs to its email address: the account may have been
 //! created with an invitation link from another organization. An existing account therefore joins only if its user is
 //! logged in *and* has the link of this invitation.
 

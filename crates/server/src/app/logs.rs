@@ -8,6 +8,7 @@ use berth_api::log as wire;
 use berth_core::access::{Action, permit};
 use berth_core::id::DeploymentId;
 use berth_engine::logs::{GroupState, LineGroup, LogError, LogKey, LogLine, LogQuery, LogReader, LogStream};
+use berth_engine::object_storage::StorageError;
 use berth_store::StoreRead;
 use berth_store::tables::run::StepLocation;
 use berth_store::tables::{attempt, deployment, run};
@@ -236,6 +237,10 @@ fn to_wire_group(group: LineGroup) -> wire::LogGroup {
 pub(super) fn log_read_error(error: LogError) -> AppError {
     match error {
         LogError::Busy => AppError::busy("too many logs are open"),
+        LogError::Storage(StorageError::Unreachable(_) | StorageError::Refused(_)) => {
+            tracing::warn!(%error, "reading a log from object storage failed");
+            AppError::busy("object storage does not respond; try again")
+        }
         other => AppError::bug(other.to_string()),
     }
 }

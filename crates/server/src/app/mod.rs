@@ -1,12 +1,18 @@
 //! Use cases, one method each. They require a proof of authorization (`AuthorizedCaller`), except for those that
 //! authenticate the caller.
 
+mod action_links;
+mod agents;
 mod analyses;
 mod answer;
+mod approval_changes;
 mod approvals;
 mod approvers;
+mod artifacts;
 mod audit_log;
+mod chat;
 mod cli_logins;
+mod commit_details;
 mod commits;
 mod deliveries;
 mod deployed;
@@ -17,16 +23,20 @@ mod fixes;
 mod follow;
 mod follow_log;
 mod forge_accounts;
+mod forge_apps;
 mod forge_connections;
 mod forge_hooks;
 mod grants;
 mod insights;
 mod instance_organizations;
 mod invitations;
+mod line_count;
 mod logins;
 mod logs;
 mod long_poll;
+mod member_actions;
 mod members;
+mod notifications;
 mod organizations;
 mod passwords;
 mod pipelines;
@@ -42,18 +52,24 @@ mod runners;
 mod second_factor;
 mod secrets;
 mod sign_in;
+mod slack;
 mod teams;
 mod throttle;
 mod tokens;
 mod validate;
 mod webhooks;
 
+pub use action_links::ActionLinkView;
 pub use analyses::NewAnalysisSettings;
 pub use answer::{ApiResponse, IdempotentResponse, ResponsePage};
 pub use approvals::ApprovalFilter;
+pub use chat::{ChatAddress, NewChatDestination};
 pub use cli_logins::{CliLoginProof, CliLoginRequest, LoopbackRedirect};
 pub use deployments::{DeploymentFilter, NewDeployment, NewRollback, PipelineSelector, SoakEnd};
-pub use environments::{ClaimRequest, DeployRequest, EnvironmentPath, ForceClaimRequest, NumberedPage};
+pub use environments::{
+    ClaimRequest, DeployRequest, EnvironmentPath, ForceClaimRequest, LockableEnvironment, NumberedPage,
+    RemoteLock, RemoteLockEnd, RemoteLockKey, RemoteLockState,
+};
 pub use events::EventFilter;
 pub use grants::NewGrant;
 pub use insights::InsightsRequest;
@@ -61,8 +77,8 @@ pub use instance_organizations::OrganizationRenaming;
 pub use invitations::{NewInvitation, SignUpRequest};
 pub use logs::{LogDownload, LogPart, LogSelector, SearchFrom};
 pub use long_poll::LongPoll;
-pub use members::NewServiceAccount;
 pub(crate) use members::default_name;
+pub use members::{AgentLimitsChange, NewAgent, NewServiceAccount};
 pub use organizations::OrganizationChange;
 pub(crate) use organizations::{insert_organization, organization_subject};
 pub use passwords::{ResetLink, issue_reset_link};
@@ -76,6 +92,7 @@ pub use repositories::{NewRepository, RepositoryChange};
 pub use second_factor::reset_second_factor;
 pub use secrets::{NewScope, NewSecret, SecretChange};
 pub use sign_in::{LoginAttempt, SignedIn};
+pub use slack::{SlackAnswer, SlackCredentials};
 pub use teams::NewTeam;
 pub use tokens::NewToken;
 pub use tokens::issue_token;
@@ -92,7 +109,8 @@ use berth_engine::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
 use berth_engine::logs::LogStore;
 use berth_engine::vault::SecretVault;
 use berth_store::idempotency::{self, IdempotencyKey, KeyLookup, StoredResponse};
-use berth_store::{ReadTx, Store, Tx, TxContext};
+use berth_store::sql::BoundRead;
+use berth_store::{ReadTx, Store, StoreRead as _, Tx, TxContext};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::authorize::{self, AuthorizedCaller, CurrentAccess};
@@ -237,8 +255,28 @@ impl App {
         P: ActionPermit,
         T: ReplayableBody + Send + 'static,
     {
-        let principal = who.principal().clone();
-        let done = self.transact(who.context(), once, move |tx| {
+        self.run_rule_after(who, once, Vec::new(), work).await
+    }
+
+    /// Like [`App::run_rule`]. `reads` are what the rule will read first, to save round trips.
+    async fn run_rule_after<P, T>(
+        &self,
+        who: &AuthorizedCaller<P>,
+        once: Option<IdempotencyKey>,
+        reads: Vec<BoundRead>,
+        work: impl FnOnce(&mut Tx<'_>, &CurrentAccess) -> Result<RuleOutcome<T>, AppError> + Send + 'static,
+    ) -> Result<IdempotentResponse<T>, AppError>
+    where
+        P: ActionPermit,
+        T: ReplayableBody + Send + 'static,
+    {
+        let (principal, caller) = (who.principal().clone(), who.principal().clone());
+        let ahead = move |tx: &Tx<'_>| {
+            let mut all = authorize::reads_of_current_access(tx, &caller);
+            all.extend(reads);
+            all
+        };
+        let done = self.transact_after(who.context(), once, ahead, move |tx| {
             let standing = authorize::load_current_access(tx, &principal)?;
             if standing.access.is_factor_missing {
                 return Err(AppError::second_factor_required());
@@ -267,7 +305,25 @@ impl App {
     where
         T: ReplayableBody + Send + 'static,
     {
+        self.transact_after(context, once, |_| Vec::new(), work).await
+    }
+
+    /// Like [`App::transact`]. `ahead` returns what `work` will read first, to save round trips.
+    async fn transact_after<T>(
+        &self,
+        context: TxContext,
+        once: Option<IdempotencyKey>,
+        ahead: impl FnOnce(&Tx<'_>) -> Vec<BoundRead> + Send + 'static,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<RuleOutcome<T>, AppError> + Send + 'static,
+    ) -> Result<IdempotentResponse<T>, AppError>
+    where
+        T: ReplayableBody + Send + 'static,
+    {
         let done = self.services.store.transact(context, move |tx| {
+            tx.read_ahead(|tx| {
+                let stored = once.as_ref().map(|once| idempotency::read_of_find(tx, once));
+                stored.into_iter().chain(ahead(tx)).collect()
+            })?;
             if let Some(once) = &once {
                 match idempotency::find(tx, once)? {
                     KeyLookup::Same(answer) => {

@@ -17,10 +17,12 @@ use berth_store::pagination::{ListPage, PageStart};
 use berth_store::tables::{pipeline, repository, stage};
 use berth_store::{StoreRead, Tx};
 
-use super::deployed::{BEHIND_WAIT, TrackedHead, list_stages};
+use super::commit_details::fill_slots;
+use super::deployed::{BEHIND_WAIT, TrackedHead, list_stages, stage_slots};
 use super::resource_access::{require_on_pipeline, require_whole_pipeline, visible_page};
 use super::{ApiResponse, App, IdempotentResponse, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
+use crate::config::AppConfig;
 use crate::error::AppError;
 use crate::wire::actor_to_wire;
 
@@ -40,12 +42,16 @@ impl App {
         from: PageStart,
         limit: i64,
     ) -> Result<ResponsePage<wire::WirePipeline>, AppError> {
-        let access = who.access().clone();
+        let (access, config) = (who.access().clone(), self.config.clone());
         let read = self.read(who, move |db| {
             let slice = list_visible(db, &access, &filter, &from, limit)?;
-            let shown =
-                slice.items.iter().map(|it| Ok((build_response(db, it)?.body, TrackedHead::of_pipeline(it))));
-            let shown = shown.collect::<Result<Vec<_>, AppError>>()?;
+            let shown = slice
+                .items
+                .iter()
+                .map(|it| Ok((build_list_item(db, it)?.body, TrackedHead::of_pipeline(it))));
+            let mut shown = shown.collect::<Result<Vec<_>, AppError>>()?;
+            let slots = shown.iter_mut().flat_map(|(it, _)| stage_slots(&mut it.stages, &it.slug, &access));
+            fill_slots(db, &config.forges, slots.collect())?;
             Ok((shown, slice.total, slice.has_more))
         });
         let (mut shown, total, has_more) = read.await?;
@@ -61,10 +67,10 @@ impl App {
         who: &AuthorizedCaller<permit::PipelinesRead>,
         key: String,
     ) -> Result<ApiResponse<wire::WirePipeline>, AppError> {
-        let access = who.access().clone();
+        let (access, config) = (who.access().clone(), self.config.clone());
         let read = self.read(who, move |db| {
             let found = find(db, &access, Action::PipelinesRead, &key)?;
-            Ok((build_response(db, &found)?, TrackedHead::of_pipeline(&found)))
+            Ok((build_response(db, &access, &found, &config)?, TrackedHead::of_pipeline(&found)))
         });
         let (mut seen, tracked) = read.await?;
         let found = vec![(tracked.as_ref(), current_commits(&mut seen.body))];
@@ -101,7 +107,7 @@ impl App {
         check_slug(&new.slug)?;
         let source = new.source.clone();
         let definition = self.parsing.run(who.org(), move || check_definition(&source)).await??;
-        let org = who.org();
+        let (org, config) = (who.org(), self.config.clone());
         self.change(who, once, move |tx, standing| {
             require_on_pipeline(&standing.access, Action::PipelinesWrite, &new.slug)?;
             let holder = pipeline::by_slug(tx, &new.slug)?;
@@ -113,7 +119,11 @@ impl App {
             let created = tx.commit(decision)?;
             declare_environments(tx, &created, environments)?;
             let location = format!("/api/v1/organizations/{org}/pipelines/{}", created.id);
-            Ok(ApiResponse { status: 201, location: Some(location), ..build_response(tx, &created)? })
+            Ok(ApiResponse {
+                status: 201,
+                location: Some(location),
+                ..build_response(tx, &standing.access, &created, &config)?
+            })
         })
         .await
     }
@@ -127,6 +137,7 @@ impl App {
     ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         let text = source.clone();
         let definition = self.parsing.run(who.org(), move || check_definition(&text)).await??;
+        let config = self.config.clone();
         self.change(who, None, move |tx, standing| {
             let environments = definition.environments.clone();
             let found = find(tx, &standing.access, Action::PipelinesWrite, &key)?;
@@ -134,12 +145,12 @@ impl App {
             let decision = state::redefine(&found, definition, expected, tx.now())?;
             // The definition is unchanged, so write nothing.
             if decision.changes.is_empty() {
-                return build_response(tx, &decision.answer);
+                return build_response(tx, &standing.access, &decision.answer, &config);
             }
             pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
             let redefined = tx.commit(decision)?;
             declare_environments(tx, &redefined, environments)?;
-            build_response(tx, &redefined)
+            build_response(tx, &standing.access, &redefined, &config)
         })
         .await
     }
@@ -168,6 +179,7 @@ impl App {
         expected: Option<i64>,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
+        let config = self.config.clone();
         let resumed = self.change(who, once, move |tx, standing| {
             let found = find(tx, &standing.access, Action::PipelinesOperate, &key)?;
             let decision = state::resume(&found, reason.as_ref(), expected, tx.now())?;
@@ -175,7 +187,7 @@ impl App {
             for stage in stage::list_of_pipeline(tx, resumed.id)? {
                 tx.commit(resume_promotion(&stage, reason.as_ref()))?;
             }
-            build_response(tx, &resumed)
+            build_response(tx, &standing.access, &resumed, &config)
         });
         let resumed = resumed.await;
         self.services.wake_engine();
@@ -190,6 +202,7 @@ impl App {
         while_held: bool,
     ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
         let (plans, by) = (self.services.engine.run_cache().clone(), who.principal().actor());
+        let config = self.config.clone();
         let deleted = self.change(who, None, move |tx, standing| {
             let found = find(tx, &standing.access, Action::PipelinesWrite, &key)?;
             let decision = state::delete(&found, expected, tx.now())?;
@@ -197,7 +210,7 @@ impl App {
             let deleted = tx.commit(decision)?;
             delete_environments(tx, &deleted, while_held)?;
             stage_deployments::cancel_all(tx, &plans, deleted.id, &by)?;
-            build_response(tx, &deleted)
+            build_response(tx, &standing.access, &deleted, &config)
         });
         let deleted = deleted.await;
         self.services.wake_engine();
@@ -219,10 +232,11 @@ impl App {
         > + Send
         + 'static,
     ) -> Result<IdempotentResponse<wire::WirePipeline>, AppError> {
+        let config = self.config.clone();
         self.change(who, once, move |tx, standing| {
             let decision = rule(&find(tx, &standing.access, P::ACTION, &key)?, tx)?;
             let decided = tx.commit(decision)?;
-            build_response(tx, &decided)
+            build_response(tx, &standing.access, &decided, &config)
         })
         .await
     }
@@ -291,8 +305,22 @@ fn current_commits(pipeline: &mut wire::WirePipeline) -> Vec<&mut wire::CurrentC
     pipeline.stages.iter_mut().filter_map(|it| it.current.as_mut()).collect()
 }
 
-/// Builds the response. Its `ETag` covers the stages, because deployments change them without changing the pipeline.
+/// Builds the response.
 fn build_response(
+    db: &mut impl StoreRead,
+    access: &EffectiveAccess,
+    pipeline: &Pipeline,
+    config: &AppConfig,
+) -> Result<ApiResponse<wire::WirePipeline>, AppError> {
+    let mut answer = build_list_item(db, pipeline)?;
+    let slots = stage_slots(&mut answer.body.stages, pipeline.slug.as_str(), access);
+    fill_slots(db, &config.forges, slots.collect())?;
+    Ok(answer)
+}
+
+/// Builds the response without its commits. Its `ETag` covers the stages, because deployments change them without
+/// changing the pipeline.
+fn build_list_item(
     db: &mut impl StoreRead,
     pipeline: &Pipeline,
 ) -> Result<ApiResponse<wire::WirePipeline>, AppError> {

@@ -190,5 +190,6 @@ fn step_to_response(step: &StepPlan, stage: &StagePlan, marks: &mut MarkerRender
         params: step.params.iter().map(|(name, value)| (name.clone(), marks.value(value))).collect(),
         runs_on: step.runs_on.iter().map(ToString::to_string).collect(),
         network: berth_engine::wire::network(step.network),
+        image: step.container.as_ref().map(|container| marks.text(&container.image)),
     }
 }

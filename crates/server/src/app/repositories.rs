@@ -29,6 +29,7 @@ pub struct NewRepository {
     pub url: RemoteUrl,
     pub credential: Option<SecretName>,
     pub poll_seconds: Option<i64>,
+    pub is_partial: bool,
 }
 
 /// Changes to a repository. `None` keeps the current value.
@@ -88,6 +89,7 @@ impl App {
                 url: new.url,
                 credential: new.credential,
                 poll_seconds: new.poll_seconds.unwrap_or(POLL_SECONDS_DEFAULT),
+                is_partial: new.is_partial,
                 seen: RepositorySyncState { due_at: Some(tx.now()), ..RepositorySyncState::default() },
                 version: 1,
                 created_at: tx.now(),
@@ -290,6 +292,7 @@ fn to_response(db: &mut impl StoreRead, repository: &Repository) -> Result<wire:
         url: repository.url.to_string(),
         credential: repository.credential.as_ref().map(ToString::to_string),
         poll_seconds: repository.poll_seconds,
+        is_partial: repository.is_partial,
         default_branch: seen.default_branch.clone(),
         head: seen.head.clone(),
         last_synced_at: seen.synced_at.map(|time| time.to_string()),

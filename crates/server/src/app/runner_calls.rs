@@ -6,6 +6,7 @@ use berth_api::runner::SecretText;
 use berth_core::environment::fence::EpochEvidence;
 use berth_core::event::EventKind;
 use berth_core::name::Slug;
+use berth_core::pipeline::container::{CONTAINER_LABEL, PRIVILEGED_LABELS};
 use berth_core::pipeline::grammar::Label;
 use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, PROTOCOL_MIN, Runner, SLOTS_MAX};
 use berth_engine::events::runner_event;
@@ -19,9 +20,20 @@ use crate::auth::tokens::{TokenKind, generate_token, hash_token, is_well_formed,
 use crate::error::AppError;
 
 const PROGRAM_CHARS_MAX: usize = 64;
-/// Labels for the operating system and architecture, which every runner reports automatically.
-const SYSTEM_LABELS: &[&str] =
-    &["linux", "macos", "freebsd", "windows", "x86_64", "aarch64", "arm", "riscv64", "powerpc64", "s390x"];
+/// Labels for the operating system, the architecture and containers, which runners report automatically.
+const SYSTEM_LABELS: &[&str] = &[
+    "linux",
+    "macos",
+    "freebsd",
+    "windows",
+    "x86_64",
+    "aarch64",
+    "arm",
+    "riscv64",
+    "powerpc64",
+    "s390x",
+    CONTAINER_LABEL,
+];
 
 impl App {
     /// Returns the runner that a credential belongs to.
@@ -170,21 +182,32 @@ fn check_protocol(spoken: u32, version: &str) -> Result<(), AppError> {
     Err(AppError::new(Code::InvalidState, text))
 }
 
-/// Returns the effective labels of a runner: the labels of its operating system and architecture, plus the allowed
-/// labels that it names. If it names none, it gets all allowed labels.
+/// Returns the effective labels of a runner: the system labels and the allowed privileged labels that it reports, plus the
+/// allowed labels that it names. If it names none, it gets all other allowed labels.
 fn restrict_labels(said: Vec<Label>, allowed: &[Label]) -> Result<Vec<Label>, AppError> {
-    let (mut labels, named): (Vec<_>, Vec<_>) =
-        said.into_iter().partition(|label| SYSTEM_LABELS.contains(&label.as_str()));
-    if let Some(other) = named.iter().find(|label| !allowed.contains(label)) {
+    if let Some(other) = said.iter().find(|label| !is_system(label) && !allowed.contains(label)) {
         let text = format!(
             "the label {other} is not allowed for this runner; remove it, or create a runner with this label"
         );
         return Err(AppError::invalid_member("/labels", text));
     }
-    labels.extend(if named.is_empty() { allowed.to_vec() } else { named });
+    let is_named = |label: &Label| !is_system(label) && !is_privileged(label);
+    let names_none = !said.iter().any(is_named);
+    let mut labels = said;
+    if names_none {
+        labels.extend(allowed.iter().filter(|label| !is_privileged(label)).cloned());
+    }
     labels.sort_unstable();
     labels.dedup();
     Ok(labels)
+}
+
+fn is_system(label: &Label) -> bool {
+    SYSTEM_LABELS.contains(&label.as_str())
+}
+
+fn is_privileged(label: &Label) -> bool {
+    PRIVILEGED_LABELS.contains(&label.as_str())
 }
 
 pub(super) fn parse_labels(said: &[String]) -> Result<Vec<Label>, AppError> {

@@ -159,7 +159,10 @@ impl App {
                 id: user.id.to_string(),
                 email: user.email.to_string(),
                 name: user.name.to_string(),
-                kind: crate::wire::user_kind(matches!(user.account, UserAccount::Service { .. })),
+                kind: crate::wire::user_kind(
+                    matches!(user.account, UserAccount::Service { .. }),
+                    matches!(user.account, UserAccount::Service { is_agent: true, .. }),
+                ),
                 password_is_generated: generated,
                 has_password: password_hash(&user).is_some(),
             },
@@ -218,6 +221,7 @@ impl App {
             user: caller.user,
             name: caller.user_name,
             is_service: caller.is_service,
+            is_agent: caller.is_agent,
             via: AuthMethod::Token {
                 id: caller.token,
                 membership,
@@ -330,7 +334,8 @@ pub(super) fn password_hash(user: &User) -> Option<String> {
 
 pub(super) fn principal_of(user: &User, via: AuthMethod, request_id: String) -> Principal {
     let is_service = matches!(user.account, UserAccount::Service { .. });
-    Principal { user: user.id, name: user.name.clone(), is_service, via, request_id }
+    let is_agent = matches!(user.account, UserAccount::Service { is_agent: true, .. });
+    Principal { user: user.id, name: user.name.clone(), is_service, is_agent, via, request_id }
 }
 
 pub(super) fn actor(user: &User) -> Actor {

@@ -53,7 +53,7 @@ impl App {
         let missing = self.read(who, move |db| {
             let cut_off = match organization::by_id(db, org)?.map(|it| it.default_network) {
                 Some(NetworkAccess::None) => definition.as_ref().map(PipelineDefinition::requests_by_default),
-                Some(NetworkAccess::Host) | None => None,
+                Some(NetworkAccess::Host | NetworkAccess::Bridge) | None => None,
             };
             let cut_off =
                 cut_off.unwrap_or_default().into_iter().map(|at| (at, CUT_OFF.to_owned())).collect();

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use berth_api::problem::Code;
 use berth_core::access::{Action, ActionPermit, EffectiveAccess, Role};
+use berth_core::agent;
 use berth_core::event::{Actor, ActorType};
 use berth_core::id::{OrgId, SignInId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
+use berth_store::sql::BoundRead;
 use berth_store::tables::sign_in::SignIn;
 use berth_store::tables::token::TokenAccess;
 use berth_store::tables::{grant, member, provider_identity, provider_login, second_factor, sign_in, token};
@@ -23,6 +25,8 @@ pub struct Principal {
     pub user: UserId,
     pub name: DisplayName,
     pub is_service: bool,
+    /// Whether it is an agent. Agents are service accounts, too.
+    pub is_agent: bool,
     pub via: AuthMethod,
     pub request_id: String,
 }
@@ -109,6 +113,12 @@ pub fn authorize(
     if membership.access.is_factor_missing {
         return Err(AppError::second_factor_required());
     }
+    if principal.is_agent && agent::is_reserved_for_others(action) {
+        let text = format!(
+            "agents cannot have the {action} permission, which could lift their limits; ask an admin"
+        );
+        return Err(AppError::new(Code::Forbidden, text));
+    }
     if !membership.access.may_somewhere(action) {
         return Err(AppError::forbidden(action, None));
     }
@@ -150,6 +160,16 @@ pub(crate) fn check_recent_confirmation(confirmed_at: Timestamp, now: Timestamp)
         return Err(AppError::new(Code::ReauthenticationRequired, text));
     }
     Ok(())
+}
+
+/// What [`load_current_access`] reads for a token, to be read ahead.
+pub fn reads_of_current_access(tx: &Tx<'_>, who: &Principal) -> Vec<BoundRead> {
+    match &who.via {
+        AuthMethod::Token { id, membership, .. } if !tx.is_access_unchanged() => {
+            token::reads_of_access(tx, *id, membership.org, who.user)
+        }
+        AuthMethod::Token { .. } | AuthMethod::SignIn { .. } => Vec::new(),
+    }
 }
 
 /// Returns the principal's current access. For a token, the access found by the middleware is reused unless the store's

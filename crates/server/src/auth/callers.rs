@@ -62,6 +62,7 @@ mod tests {
             user: UserId::from_parts(at(1), [3; 10]),
             user_name: DisplayName::parse("Ada").unwrap(),
             is_service: false,
+            is_agent: false,
             access: EffectiveAccess::of_role(Role::Owner),
             last_used_at: Some(at(100)),
             expires_at,

@@ -1,9 +1,12 @@
 //! Authentication and authorization middleware. Runs before routing, on the same path and method that the router sees.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use berth_api::problem::{Code, ProblemDetails};
 use berth_core::access::ActionPermit;
 use berth_engine::{RemoteCall, RunnerCaller};
@@ -15,7 +18,7 @@ use super::edge::RequestOrigin;
 use super::path::decode;
 use super::router::{RouteAccess, RouteInfo};
 use crate::app::App;
-use crate::auth::authorize::{AuthorizedCaller, Principal, RouteGrant, authorize};
+use crate::auth::authorize::{AuthMethod, AuthorizedCaller, Principal, RouteGrant, authorize};
 use crate::auth::instance_admin::{InstanceAdmin, authorize_instance_admin};
 use crate::error::AppError;
 
@@ -76,13 +79,20 @@ pub(super) async fn authorize_request(
             return Ok(());
         }
         Some(RouteAccess::Caller | RouteAccess::InstanceAdmin) => None,
-        Some(RouteAccess::Permission(action)) => Some(action),
+        Some(RouteAccess::Permission(action) | RouteAccess::TokenPermission(action)) => Some(action),
     };
-    let principal = Arc::new(authenticate(app, request).await?);
+    let is_token_route = matches!(matched.access, Some(RouteAccess::TokenPermission(_)));
+    if is_token_route {
+        // A browser would add the credentials of Basic authentication to the requests of any page.
+        check_page_origin(app, &request.headers)?;
+    }
+    let principal = Arc::new(authenticate(app, request, is_token_route).await?);
     app.rates.check_caller(&principal.key_scope()).map_err(rate_limit_error)?;
     if let Some(action) = action {
-        let key = decode(matched.org).unwrap_or_default();
-        let membership = app.find_membership(&principal, &key).await?;
+        let membership = match &principal.via {
+            AuthMethod::Token { membership, .. } if is_token_route => Some(membership.clone()),
+            _ => app.find_membership(&principal, &decode(matched.org).unwrap_or_default()).await?,
+        };
         let membership = membership.ok_or_else(|| AppError::not_found("organization"))?;
         match authorize(&principal, action, &membership) {
             Ok(grant) => request.extensions.insert(grant),
@@ -103,13 +113,18 @@ pub(super) async fn authorize_request(
     Ok(())
 }
 
-async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError> {
+/// `is_token_route` is whether only a token is accepted, also as the password of Basic authentication.
+async fn authenticate(app: &App, request: &Parts, is_token_route: bool) -> Result<Principal, AppError> {
     let headers = &request.headers;
     let RequestOrigin { request_id: id, client } = request_origin(&request.extensions)?;
-    let found = match read_credentials(app, headers)? {
+    let credentials = match is_token_route {
+        true => read_token_or_password(headers)?,
+        false => read_credentials(app, headers)?,
+    };
+    let found = match credentials {
         RequestCredentials::None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
         RequestCredentials::Token(token) => {
-            app.authenticate_token(token, client, id.clone()).await?.ok_or_else(|| {
+            app.authenticate_token(&token, client, id.clone()).await?.ok_or_else(|| {
                 AppError::unauthenticated(
                     "the token is invalid, expired or revoked, or its user has left the organization",
                 )
@@ -126,7 +141,7 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError>
             return Err(app.rates.check_stranger(client.address()).err().map_or(refused, rate_limit_error));
         }
     };
-    if let crate::auth::authorize::AuthMethod::SignIn { id } = &principal.via
+    if let AuthMethod::SignIn { id } = &principal.via
         && !matches!(request.method, Method::GET | Method::HEAD)
     {
         check_same_origin(app, headers)?;
@@ -161,16 +176,33 @@ async fn authenticate_runner(
 
 enum RequestCredentials<'a> {
     None,
-    Token(&'a str),
+    Token(Cow<'a, str>),
     Cookie(&'a str),
 }
 
 fn read_credentials<'a>(app: &App, headers: &'a HeaderMap) -> Result<RequestCredentials<'a>, AppError> {
     if let Some(token) = bearer(headers)? {
-        return Ok(RequestCredentials::Token(token));
+        return Ok(RequestCredentials::Token(token.into()));
     }
     let Some(name) = app.config.cookie_name() else { return Ok(RequestCredentials::None) };
     Ok(cookie(headers, name).map_or(RequestCredentials::None, RequestCredentials::Cookie))
+}
+
+/// Reads the credentials of a client that may not support bearer tokens.
+fn read_token_or_password(headers: &HeaderMap) -> Result<RequestCredentials<'_>, AppError> {
+    let mut sent = headers.get_all(header::AUTHORIZATION).iter();
+    let value = sent.next().filter(|_| sent.next().is_none()).and_then(|value| value.to_str().ok());
+    let basic =
+        value.and_then(|text| text.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("basic"));
+    let Some((_, encoded)) = basic else {
+        let token = bearer(headers)?;
+        return Ok(token.map_or(RequestCredentials::None, |token| RequestCredentials::Token(token.into())));
+    };
+    let decoded = BASE64_STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    match decoded.as_deref().and_then(|text| text.split_once(':')) {
+        Some((_, password)) => Ok(RequestCredentials::Token(password.to_owned().into())),
+        None => Err(AppError::unauthenticated("the Basic credentials must be a user name and an API token")),
+    }
 }
 
 pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -208,6 +240,24 @@ pub(super) fn check_same_origin(app: &App, headers: &HeaderMap) -> Result<(), Ap
         return Ok(());
     }
     Err(AppError::new(Code::Forbidden, "this request was sent by a page of another site"))
+}
+
+/// Protects an endpoint for programs against web pages. Programs send no `Origin`; a page may only be one of this
+/// server. Without a public URL, a page at a host name is refused as well, because the name may belong to an attacker
+/// who has pointed it at this server (DNS rebinding).
+pub(super) fn check_page_origin(app: &App, headers: &HeaderMap) -> Result<(), AppError> {
+    check_same_origin(app, headers)?;
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let origin = origin.to_str().ok().and_then(|origin| url::Url::parse(origin).ok());
+    let is_rebindable = !matches!(
+        origin.as_ref().and_then(url::Url::host),
+        Some(url::Host::Domain("localhost") | url::Host::Ipv4(_) | url::Host::Ipv6(_))
+    );
+    if app.config.public_url.is_none() && is_rebindable {
+        let text = "a page of this host name may not call this endpoint; set the server's public URL if it is its own";
+        return Err(AppError::new(Code::Forbidden, text));
+    }
+    Ok(())
 }
 
 /// Returns the URL of the dashboard if the request was sent to a loopback address instead of the dashboard's host name.

@@ -42,20 +42,27 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for PostBody<T> {
     type Rejection = AppError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, AppError> {
-        let key = idempotency_key(&request)?;
-        let caller = request.extensions().get::<Arc<Principal>>().map(|who| who.key_scope());
-        let operation = format!("{} {}", request.method(), request.uri().path());
-        let bytes = read_json(request).await?;
-        let body = parse(&bytes)?;
-        let once = key.zip(caller).map(|(key, caller)| {
-            let marks = app.services.vault.keyed_hashes();
-            // Store only a hash of the key, because keys are only compared and clients may use sensitive values as
-            // keys.
-            let key = hex(&marks.request_hash(key.as_bytes()));
-            IdempotencyKey::new(&caller, &operation, &key, marks.request_hash(&bytes))
-        });
-        Ok(Self { body, idempotency_key: once })
+        let (bytes, idempotency_key) = read_post(request, app).await?;
+        Ok(Self { body: parse(&bytes)?, idempotency_key })
     }
+}
+
+/// Reads the body of a POST request, with its idempotency key.
+pub(super) async fn read_post(
+    request: Request,
+    app: &App,
+) -> Result<(Vec<u8>, Option<IdempotencyKey>), AppError> {
+    let key = idempotency_key(&request)?;
+    let caller = request.extensions().get::<Arc<Principal>>().map(|who| who.key_scope());
+    let operation = format!("{} {}", request.method(), request.uri().path());
+    let bytes = read_json(request).await?;
+    let once = key.zip(caller).map(|(key, caller)| {
+        let marks = app.services.vault.keyed_hashes();
+        // Store only a hash of the key, because keys are only compared and clients may use sensitive values as keys.
+        let key = hex(&marks.request_hash(key.as_bytes()));
+        IdempotencyKey::new(&caller, &operation, &key, marks.request_hash(&bytes))
+    });
+    Ok((bytes, once))
 }
 
 fn idempotency_key(request: &Request) -> Result<Option<String>, AppError> {
@@ -241,7 +248,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 }
 
 /// Returns the maximum nesting depth of brackets, without parsing the JSON.
-fn nesting_depth(text: &str) -> usize {
+pub(super) fn nesting_depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0, false, false);
     for byte in text.bytes() {
         match byte {

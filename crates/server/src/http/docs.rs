@@ -11,7 +11,8 @@ struct DocsPage {
 }
 
 static PAGES: &[DocsPage] = include!(concat!(env!("OUT_DIR"), "/docs_pages.rs"));
-static IMAGES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/docs_images.rs"));
+/// Path, media type and content.
+static IMAGES: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/docs_images.rs"));
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#d8dee4;--soft:#f4f6f8;--link:#0b6bcb;--dim:#57606a}\
@@ -27,8 +28,8 @@ thead:not(:has(th:not(:empty))){display:none}img{max-width:100%;border:1px solid
 
 /// Returns a page or image of the documentation, or `None` if there is none at this path.
 pub(super) fn respond(path: &str) -> Option<Response> {
-    if let Some((_, bytes)) = IMAGES.iter().find(|(name, _)| *name == path) {
-        return Some(([(header::CONTENT_TYPE, "image/png")], *bytes).into_response());
+    if let Some((_, kind, bytes)) = IMAGES.iter().find(|(name, ..)| *name == path) {
+        return Some(([(header::CONTENT_TYPE, *kind)], *bytes).into_response());
     }
     let page = PAGES.iter().find(|page| page.path == path)?;
     Some(render_page(page.title, page.body).into_response())

@@ -1,11 +1,9 @@
 //! Middleware around the router: canonical path, request id, timeout, panic handling, problem bodies, common response
 //! headers, metrics and the request log.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
@@ -14,9 +12,8 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use berth_api::problem::{Code, ProblemDetails};
 use berth_core::client_info::ClientInfo;
-use berth_engine::credential::BASE62;
 use futures_util::FutureExt;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode, Uri};
 use tower::Service as _;
 use tracing::Instrument as _;
@@ -25,17 +22,24 @@ use super::access_control::{self, MatchedRoute, RouteTable};
 use super::dashboard::AnyPath;
 use super::drain::watch_body;
 use super::path::{canonical, without_strange_parts};
+use super::request_id::{REQUEST_ID, request_id};
+use super::respond::OwnErrorBody;
 use super::router::{self, RouteInfo};
+use super::routes::mcp::MCP_PATH;
+use super::routes::remote_locks::{REMOTE_LOCK_PATH, with_error_code};
 use super::routes::runner::TRANSFERS;
 use crate::app::App;
 use crate::auth::tokens::looks_like_token;
 use crate::error::AppError;
-use crate::limits::REQUEST_MAX;
-use crate::limits::{REQUEST_ID_BYTES_MAX, TRANSFER_MAX, URI_BYTES_MAX};
+use crate::limits::{MCP_REQUEST_MAX, REQUEST_MAX, TRANSFER_MAX, URI_BYTES_MAX};
 
-static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     font-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+
+/// Returns the content security policy of a page whose forms may be sent to these sources.
+pub(super) fn content_security_policy(form_sources: &str) -> String {
+    CONTENT_SECURITY_POLICY.replace("form-action 'self'", &format!("form-action {form_sources}"))
+}
 
 /// Data that every request carries as an extension.
 #[derive(Debug, Clone)]
@@ -46,19 +50,20 @@ pub(crate) struct RequestOrigin {
     pub(crate) client: ClientInfo,
 }
 
-/// The complete HTTP service: the router with its middleware.
+/// The complete HTTP service: the router with its middleware. Clones share everything.
+#[derive(Clone)]
 pub struct HttpService {
     app: Arc<App>,
     router: Router,
-    doors: RouteTable,
-    table: Vec<RouteInfo>,
+    doors: Arc<RouteTable>,
+    table: Arc<[RouteInfo]>,
 }
 
 impl HttpService {
     pub fn new(app: Arc<App>) -> Self {
         let (router, table, _) = router::build(&app);
-        let doors = RouteTable::new(&table);
-        Self { app, router, doors, table }
+        let doors = Arc::new(RouteTable::new(&table));
+        Self { app, router, doors, table: table.into() }
     }
 
     /// All routes with the access they require.
@@ -83,6 +88,10 @@ impl HttpService {
         let user_agent = if looks_like_token(&user_agent) { "".into() } else { user_agent };
         let client = ClientInfo::new(address, &user_agent);
         request.extensions_mut().insert(RequestOrigin { request_id: id.clone(), client });
+        if asked.path == MCP_PATH {
+            // Its tools send requests to this service.
+            request.extensions_mut().insert(self.clone());
+        }
 
         let mut route = None;
         let response = match check_host(&request).and_then(|()| canonical_uri(request.uri())) {
@@ -117,7 +126,12 @@ impl HttpService {
     async fn route(&self, request: Request<Body>, matched: Option<MatchedRoute<'_>>) -> Response {
         // Uploads and downloads by runners may be large, so they have a longer timeout. The idle timeout of the body
         // still applies.
-        let limit = if TRANSFERS.contains(&request.uri().path()) { TRANSFER_MAX } else { REQUEST_MAX };
+        let limit = match request.uri().path() {
+            // A tool may wait for a deployment before there is anything to send.
+            MCP_PATH => MCP_REQUEST_MAX,
+            path if TRANSFERS.contains(&path) => TRANSFER_MAX,
+            _ => REQUEST_MAX,
+        };
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let passed = AssertUnwindSafe(self.authorize_and_route(request, matched)).catch_unwind();
         match tokio::time::timeout(limit, passed).await {
@@ -177,7 +191,7 @@ impl HttpService {
     fn finish(&self, mut response: Response, asked: &RequestSummary, id: &str) -> Response {
         if let Some(problem) = response.extensions_mut().remove::<ProblemDetails>() {
             response = render_problem(problem, response.headers(), asked, id);
-        } else if !is_page(&response)
+        } else if !has_own_body(&response)
             && (response.status().is_client_error() || response.status().is_server_error())
         {
             // The router itself created this response, for an unknown path or a method that is not allowed.
@@ -285,6 +299,9 @@ fn render_problem(
 ) -> Response {
     problem.instance.clone_from(&asked.path);
     id.clone_into(&mut problem.request_id);
+    if asked.path.starts_with(REMOTE_LOCK_PATH) {
+        problem = with_error_code(problem);
+    }
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let retry_after = problem.more.get("retryAfterSeconds").and_then(serde_json::Value::as_u64);
     let body = serde_json::to_vec(&problem).unwrap_or_default();
@@ -314,9 +331,14 @@ fn render_problem(
     response
 }
 
-/// Whether the response is an HTML page, such as the one for a failed login at an identity provider.
-fn is_page(response: &Response) -> bool {
-    response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
+/// Whether the response is an HTML page, such as the one for a failed login at an identity provider, or an error of
+/// another protocol.
+fn has_own_body(response: &Response) -> bool {
+    response.extensions().get::<OwnErrorBody>().is_some()
+        || response
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
 }
 
 fn problem_for_status(status: StatusCode, method: &Method) -> ProblemDetails {
@@ -330,33 +352,6 @@ fn problem_for_status(status: StatusCode, method: &Method) -> ProblemDetails {
             ProblemDetails::new(Code::Internal, "internal error")
         }
     }
-}
-
-fn request_id(headers: &HeaderMap) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    headers
-        .get(&REQUEST_ID)
-        .and_then(|value| value.to_str().ok())
-        .filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(plain))
-        // Request ids appear in logs and events, so a credential sent in this header must not be used.
-        .filter(|id| !looks_like_token(id))
-        .map_or_else(new_request_id, str::to_owned)
-}
-
-/// Generates a request id from a keyed hash of a counter. This is cheap, and request ids need not be unpredictable.
-fn new_request_id() -> String {
-    static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let mut id = *b"req_0000000000000000000000";
-    for (keys, digits) in KEYS.iter().zip(id[4..].chunks_exact_mut(11)) {
-        let mut rest = keys.hash_one(count);
-        for digit in digits {
-            *digit = BASE62[(rest % 62) as usize];
-            rest /= 62;
-        }
-    }
-    id.iter().copied().map(char::from).collect()
 }
 
 /// Whether the client accepts `application/json` but does not list `application/problem+json`, which it may not

@@ -11,9 +11,17 @@ pub mod openapi;
 mod pages;
 mod path;
 mod query;
+mod request_id;
 mod respond;
 mod router;
 mod routes;
 
 pub use edge::HttpService;
 pub use router::{OPEN_ROUTES, RouteAccess, RouteInfo};
+pub use routes::mcp::MCP_PATH;
+pub use routes::remote_locks::REMOTE_LOCK_PATH;
+
+/// Whether a path belongs to another protocol than the API, whose OpenAPI document leaves it out.
+pub fn is_foreign_protocol(path: &str) -> bool {
+    path == MCP_PATH || path.starts_with(REMOTE_LOCK_PATH)
+}

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use axum::extract::{Path, Request, State};
 use axum::response::{Html, Response};
 use berth_api::problem::Code;
+use berth_core::notification::LinkAction;
 
 use super::{dashboard, docs};
-use crate::app::App;
+use crate::app::{ActionLinkView, App};
 use crate::error::AppError;
 
 /// Get the dashboard.
@@ -62,8 +63,60 @@ pub(super) async fn error_page(Path(code): Path<String>) -> Result<Html<String>,
 
 /// Returns the page that a browser gets if a login through an identity provider fails.
 pub(super) fn login_failed(detail: &str) -> Html<String> {
-    let detail = detail.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let detail = escape(detail);
     page("You are not logged in", &format!("<p>{detail}</p><p><a href=\"/sign-in\">Log in</a></p>"))
+}
+
+/// Returns the page that sends the manifest of a GitHub App to the forge.
+pub(super) fn manifest_form(action: &str, manifest: &str, origin: &str) -> Html<String> {
+    let [action, manifest, origin] = [action, manifest, origin].map(escape);
+    let body = format!(
+        "<p>Berth creates a GitHub App on {origin}. There you can change its name; then it is installed for the \
+         repositories that you choose.</p>\
+         <form method=\"post\" action=\"{action}\"><input type=\"hidden\" name=\"manifest\" value=\"{manifest}\">\
+         <button>Continue to GitHub</button></form>"
+    );
+    page("Create a GitHub App", &body)
+}
+
+/// Returns the page of an action link, which asks for confirmation.
+pub(super) fn action_form(view: &ActionLinkView, token: &str) -> Html<String> {
+    let what = match view.action {
+        LinkAction::Approve => {
+            "Your approval is recorded. The deployment continues once enough people have approved."
+        }
+        LinkAction::Reject => {
+            "Your rejection is recorded. It is final, and what waits for the approval fails."
+        }
+        LinkAction::Extend => "Your session is extended by its original length, counted from now.",
+        LinkAction::Release => "Your session ends, and its environment becomes free.",
+        LinkAction::Yield => "Your session ends, and the next member in the queue gets the environment.",
+    };
+    let (summary, organization) = (escape(&view.summary), escape(view.organization.as_str()));
+    let (recipient, expires) = (escape(view.recipient.as_str()), escape(&view.expires_at));
+    let (label, token) = (view.action.label(), escape(token));
+    let body = format!(
+        "<p>{organization}: {summary}</p><p>{what}</p>\
+         <p>This is done as {recipient}, with the permissions that {recipient} has now. The link works once, until {expires}.</p>\
+         <form method=\"post\" action=\"/actions?token={token}\"><button>{label}</button></form>"
+    );
+    page(label, &body)
+}
+
+/// Returns the page after an action link was used.
+pub(super) fn action_done(text: &str) -> Html<String> {
+    page("Done", &format!("<p>{text}</p><p><a href=\"/\">Open the dashboard</a></p>"))
+}
+
+/// Returns the page that a browser gets if an action link cannot be used.
+pub(super) fn action_failed(detail: &str) -> Html<String> {
+    let detail = escape(detail);
+    page("Nothing was changed", &format!("<p>{detail}</p><p><a href=\"/\">Open the dashboard</a></p>"))
+}
+
+fn escape(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 fn page(title: &str, body: &str) -> Html<String> {

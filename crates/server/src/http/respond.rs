@@ -14,6 +14,10 @@ use crate::error::AppError;
 /// Typical number of response headers; capacity for them is reserved to avoid reallocation.
 const HEADERS_USUAL: usize = 10;
 
+/// Marks an error response whose body belongs to another protocol than the API, and must not be replaced by a problem.
+#[derive(Clone)]
+pub(super) struct OwnErrorBody;
+
 impl IntoResponse for AppError {
     fn into_response(self) -> Response {
         let problem = self.into_problem();

@@ -29,6 +29,9 @@ pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("POST", "/api/v1/auth/providers/{provider}/login"),
     ("GET", "/api/v1/auth/providers/{provider}/callback"),
     ("POST", "/hooks/{forge}/{hookId}"),
+    ("POST", "/hooks/slack/{orgId}"),
+    ("GET", "/actions"),
+    ("POST", "/actions"),
     ("GET", "/"),
     ("GET", "/docs/errors"),
     ("GET", "/docs/errors/{code}"),
@@ -48,6 +51,9 @@ pub enum RouteAccess {
     NewRunner,
     /// Membership in the organization named in the path, with a role that allows the action.
     Permission(Action),
+    /// An API token, also as the password of HTTP Basic authentication, whose account may perform the action in the
+    /// token's organization.
+    TokenPermission(Action),
 }
 
 #[derive(Debug, Clone)]
@@ -83,6 +89,11 @@ impl RouteBuilder {
         self.add_route(RouteAccess::Runner, routes)
     }
 
+    /// Adds a route of another protocol, whose paths name no organization.
+    fn for_tokens(self, action: Action, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.add_route(RouteAccess::TokenPermission(action), routes)
+    }
+
     /// Adds a route without authentication; it must be listed in [`OPEN_ROUTES`].
     fn open(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.add_route(RouteAccess::Open, routes)
@@ -115,10 +126,11 @@ impl RouteBuilder {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDocuments) {
     use Action::*;
     use routes::{
-        analyses, approvals, auth, cli_logins, connections, deployed, deployments, environments, events,
-        fixes, forge_accounts, grants, health, hooks, instance, invitations, logins, logs, members,
-        organizations, pipelines, providers, pull_requests, queue, registries, repositories, runner, runners,
-        second_factor, secrets, sessions, teams, tokens, webhooks, well_known,
+        action_links, agents, analyses, approvals, artifacts, auth, chat, cli_logins, connections, deployed,
+        deployments, environments, events, fixes, forge_accounts, forge_apps, grants, health, hooks,
+        instance, invitations, logins, logs, mcp, members, notifications, organizations, pipelines,
+        providers, pull_requests, queue, registries, remote_locks, repositories, runner, runners,
+        second_factor, secrets, sessions, slack, teams, tokens, webhooks, well_known,
     };
 
     let served = openapi::LazyDocuments::default();
@@ -136,6 +148,9 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .open(routes!(pages::error_list))
         .open(routes!(pages::error_page))
         .open(routes!(hooks::receive_hook))
+        .open(routes!(slack::receive_slack_request))
+        .open(routes!(action_links::view_action_link, action_links::use_action_link))
+        .for_callers(routes!(mcp::call_mcp))
         .open(routes!(auth::log_in))
         .open(routes!(auth::reset_password))
         .open(routes!(providers::view_login_options))
@@ -173,6 +188,9 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(OrganizationWrite, routes!(organizations::update_organization))
         .route(MembersRead, routes!(members::list_members))
         .route(MembersWrite, routes!(members::add_member))
+        .route(MembersRead, routes!(agents::view_agents))
+        .route(MembersWrite, routes!(agents::stop_agents))
+        .route(MembersWrite, routes!(agents::resume_agents))
         .route(MembersRead, routes!(members::view_member))
         .route(MembersWrite, routes!(members::update_member))
         .route(MembersWrite, routes!(members::remove_member))
@@ -199,6 +217,23 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(TokensOwn, routes!(forge_accounts::list_forge_accounts))
         .route(TokensOwn, routes!(forge_accounts::create_forge_link_code))
         .route(TokensOwn, routes!(forge_accounts::unlink_forge_account))
+        .route(NotificationsOwn, routes!(notifications::list_notifications))
+        .route(NotificationsOwn, routes!(notifications::read_all_notifications))
+        .route(NotificationsOwn, routes!(notifications::read_notification))
+        .route(NotificationsOwn, routes!(notifications::view_notification_rules))
+        .route(NotificationsOwn, routes!(notifications::put_notification_rules))
+        .route(MembersRead, routes!(notifications::view_team_notification_rules))
+        .route(MembersWrite, routes!(notifications::put_team_notification_rules))
+        .route(MembersRead, routes!(notifications::view_organization_notification_rules))
+        .route(MembersWrite, routes!(notifications::put_organization_notification_rules))
+        .route(WebhooksRead, routes!(chat::list_chat_destinations))
+        .route(WebhooksWrite, routes!(chat::create_chat_destination))
+        .route(WebhooksRead, routes!(chat::view_chat_destination))
+        .route(WebhooksWrite, routes!(chat::delete_chat_destination))
+        .route(WebhooksWrite, routes!(chat::test_chat_destination))
+        .route(WebhooksRead, routes!(slack::view_slack))
+        .route(WebhooksWrite, routes!(slack::connect_slack))
+        .route(WebhooksWrite, routes!(slack::disconnect_slack))
         .route(TokensOwn, routes!(tokens::list_api_tokens))
         .route(TokensOwn, routes!(tokens::create_api_token))
         .route(TokensOwn, routes!(tokens::view_api_token))
@@ -228,6 +263,11 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(RepositoriesWrite, routes!(connections::test_connection))
         .route(RepositoriesWrite, routes!(connections::rotate_connection))
         .route(RepositoriesRead, routes!(connections::list_hook_deliveries))
+        .route(RepositoriesWrite, routes!(forge_apps::connect_repository_with_app))
+        .route(RepositoriesRead, routes!(forge_apps::list_forge_apps))
+        .route(RepositoriesWrite, routes!(forge_apps::view_manifest_form))
+        .route(RepositoriesWrite, routes!(forge_apps::create_forge_app))
+        .route(RepositoriesWrite, routes!(forge_apps::delete_forge_app))
         .route(AnalysisRead, routes!(fixes::view_fix_pull_request))
         .route(AnalysisRun, routes!(fixes::create_fix_pull_request))
         .route(RegistriesRead, routes!(registries::list_registries))
@@ -245,6 +285,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .for_runners(routes!(runner::runner_heartbeat))
         .for_runners(routes!(runner::runner_log))
         .for_runners(routes!(runner::runner_report))
+        .for_runners(routes!(runner::runner_pin_image))
         .for_runners(routes!(runner::runner_source))
         .for_runners(routes!(runner::runner_artifact, runner::runner_keep_artifact))
         .for_runners(routes!(runner::runner_registry))
@@ -264,13 +305,21 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(EnvironmentsClaim, routes!(sessions::release_session))
         .route(EnvironmentsClaim, routes!(sessions::deploy_commit))
         .route(EnvironmentsClaim, routes!(sessions::extend_session))
+        .route(EnvironmentsClaim, routes!(sessions::renew_session_lease))
         .route(EnvironmentsClaim, routes!(sessions::hand_over_session))
         .route(EnvironmentsRead, routes!(queue::view_queue))
         .route(EnvironmentsRead, routes!(queue::view_ticket))
         .route(EnvironmentsClaim, routes!(queue::leave_queue))
+        .for_tokens(EnvironmentsClaim, routes!(remote_locks::acquire_lock))
+        .for_tokens(EnvironmentsClaim, routes!(remote_locks::view_lock))
+        .for_tokens(EnvironmentsClaim, routes!(remote_locks::renew_lock))
+        .for_tokens(EnvironmentsClaim, routes!(remote_locks::release_lock))
+        .for_tokens(EnvironmentsClaim, routes!(remote_locks::list_resources))
         .route(DeploymentsRead, routes!(deployments::view_deployment))
         .route(DeploymentsOperate, routes!(deployments::cancel_deployment))
         .route(DeploymentsRead, routes!(logs::view_log))
+        .route(DeploymentsRead, routes!(artifacts::list_artifacts))
+        .route(DeploymentsRead, routes!(artifacts::download_artifact))
         .route(DeploymentsOperate, routes!(deployments::cancel_stage))
         .route(DeploymentsOperate, routes!(deployments::retry_stage))
         .route(StagesDeploy, routes!(deployments::rollback_stage))
@@ -282,6 +331,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(DeploymentsOperate, routes!(deployments::reject_soak))
         .route(ApprovalsRead, routes!(approvals::list_approvals))
         .route(ApprovalsRead, routes!(approvals::view_approval))
+        .route(ApprovalsRead, routes!(approvals::view_approval_changes))
         .route(ApprovalsDecide, routes!(approvals::approve))
         .route(ApprovalsDecide, routes!(approvals::reject))
         .route(DeploymentsRead, routes!(deployed::list_deployed))

@@ -7,8 +7,8 @@ use std::time::Duration;
 use berth_core::environment;
 use berth_core::id::{EnvironmentId, OrgId};
 use berth_engine::Services;
-use berth_store::TxContext;
 use berth_store::tables::{self, environment as environment_table};
+use berth_store::{Tx, TxContext};
 use futures_util::{StreamExt, stream};
 
 use crate::error::AppError;
@@ -84,6 +84,13 @@ async fn list_due(services: &Services, limit: usize) -> Result<Vec<(OrgId, Envir
             Ok::<_, AppError>(environment_table::list_due(db, now, limit)?)
         })
         .await
+}
+
+/// Restarts the leases of active sessions, because no heartbeat could arrive while the server was stopped. Called before
+/// the server accepts requests.
+pub async fn renew_leases(services: &Services) -> Result<u64, AppError> {
+    let work = |tx: &mut Tx<'_>| Ok::<_, AppError>(tables::session::renew_all_leases(tx)?);
+    services.store.transact(TxContext::system(None), work).await
 }
 
 async fn settle(services: &Services, org: OrgId, id: EnvironmentId) -> Result<(), AppError> {

@@ -10,6 +10,8 @@ use crate::limits::LOG_FLUSH_EVERY;
 use crate::worker::{BackgroundJob, TurnResult};
 
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
+/// With object storage, each followed log costs a query.
+const FOLLOW_OBJECTS_EVERY: Duration = Duration::from_secs(1);
 
 /// Fsyncs appended log data.
 pub(super) struct FlushLogs(pub(super) Arc<Services>);
@@ -52,6 +54,6 @@ impl BackgroundJob for FollowLogs {
         if !self.0.store.is_shared() {
             return std::future::pending().await;
         }
-        tokio::time::sleep(FOLLOW_EVERY).await;
+        tokio::time::sleep(if self.0.objects.is_some() { FOLLOW_OBJECTS_EVERY } else { FOLLOW_EVERY }).await;
     }
 }

@@ -7,6 +7,8 @@ pub(crate) mod fix_prs;
 mod forge_statuses;
 mod leader;
 mod logs;
+mod notifications;
+mod object_storage;
 pub(crate) mod provider_checks;
 pub(crate) mod pull_requests;
 pub mod registry_builds;
@@ -17,6 +19,7 @@ mod stages;
 mod sweep;
 pub(crate) mod sync;
 
+pub use expire::renew_leases;
 pub use signing_keys::rotate as rotate_signing_keys;
 pub use sweep::sweep;
 
@@ -34,6 +37,7 @@ use analyze::AnalysisJob;
 use fix_prs::{FixEnds, FixPullRequestJob};
 use forge_statuses::{StatusFanOut, StatusWriter};
 pub(crate) use leader::LeaderState;
+use notifications::{ChatSender, NotificationFanOut, NotificationMailer};
 use provider_checks::ProviderCheckJob;
 use pull_requests::PullRequestJob;
 use registry_builds::RegistryJob;
@@ -55,6 +59,9 @@ pub struct BackgroundJobs {
     pub(crate) pull_requests: Arc<PullRequestJob>,
     pub(crate) statuses: Arc<StatusFanOut>,
     pub(crate) status_writes: Arc<StatusWriter>,
+    pub(crate) notifications: Arc<NotificationFanOut>,
+    pub(crate) mailer: Arc<NotificationMailer>,
+    pub(crate) chats: Arc<ChatSender>,
     pub(crate) notify: Arc<WebhookNotifier>,
     pub(crate) analyses: Arc<AnalysisJob>,
 }
@@ -72,6 +79,9 @@ impl BackgroundJobs {
             fixes: Arc::new(FixPullRequestJob::new(services.clone(), config.clone())),
             statuses: Arc::new(StatusFanOut::new(services.clone(), config.clone())),
             status_writes: Arc::new(StatusWriter::new(services.clone(), config.clone())),
+            notifications: Arc::new(NotificationFanOut::new(services.clone(), config.clone())),
+            mailer: Arc::new(NotificationMailer::new(services.clone(), config.clone())),
+            chats: Arc::new(ChatSender::new(services.clone(), config.clone())),
             notify: Arc::new(WebhookNotifier::new(
                 services.clone(),
                 config.public_url.clone(),
@@ -100,6 +110,9 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
         worker::run(Arc::new(logs::FlushLogs(services.clone())), stop.clone()),
         worker::run(Arc::new(logs::FollowLogs(services.clone())), stop.clone()),
         worker::run(Arc::new(seal::SealLogs(services.clone())), stop.clone()),
+        worker::run(Arc::new(object_storage::PutLogs(services.clone())), stop.clone()),
+        jobs.lead.run(Arc::new(object_storage::SealAbandonedLogs(services.clone())), stop),
+        jobs.lead.run(Arc::new(object_storage::RemoveOrphans(services.clone())), stop),
         jobs.lead.run(Arc::new(sweep::SweepJob(jobs.clone())), stop),
         jobs.lead.run(Arc::new(signing_keys::SigningKeyRotation(services.clone())), stop),
         jobs.lead.run(Arc::new(retention::LogRetention(jobs.clone())), stop),
@@ -115,12 +128,18 @@ pub async fn run(jobs: Arc<BackgroundJobs>) {
         jobs.lead.run(Arc::new(FixEnds::new(jobs.fixes.clone())), stop),
         jobs.lead.run(jobs.statuses.clone(), stop),
         jobs.lead.run(jobs.status_writes.clone(), stop),
+        jobs.lead.run(jobs.notifications.clone(), stop),
+        jobs.lead.run(jobs.mailer.clone(), stop),
+        jobs.lead.run(jobs.chats.clone(), stop),
         jobs.lead.run(jobs.notify.clone(), stop),
         jobs.lead.run(jobs.provider_checks.clone(), stop),
         jobs.lead.run(jobs.analyses.clone(), stop),
     );
-    // Fsync the last output of steps.
+    // Fsync the last output of steps, and pass it on to other servers.
     logs::flush(services).await;
+    if object_storage::put(services).await.is_err() {
+        tracing::error!("putting logs into object storage panicked");
+    }
 }
 
 /// For tests: makes one pass through the jobs that apply timers, sync repositories, build registries, create fix pull
@@ -141,6 +160,26 @@ pub async fn tick(jobs: &BackgroundJobs) -> Result<(), AppError> {
 pub async fn write_commit_statuses(jobs: &BackgroundJobs) -> Result<(), AppError> {
     worker::run_once(&*jobs.statuses).await?;
     worker::run_once(&*jobs.status_writes).await
+}
+
+/// For tests: reads all events after the stored cursor for notifications, as after a restart.
+pub async fn create_notifications(jobs: &BackgroundJobs) -> Result<(), AppError> {
+    worker::run_once(&NotificationFanOut::new(jobs.services.clone(), jobs.config.clone())).await
+}
+
+/// For tests: sends all notifications that are due by email.
+pub async fn send_notification_mails(jobs: &BackgroundJobs) -> Result<(), AppError> {
+    worker::run_once(&*jobs.mailer).await
+}
+
+/// For tests: sends all messages to chats that are due.
+pub async fn send_chat_messages(jobs: &BackgroundJobs) -> Result<(), AppError> {
+    worker::run_once(&*jobs.chats).await
+}
+
+/// For tests: removes orphaned objects, also recent ones.
+pub async fn remove_orphaned_objects(jobs: &BackgroundJobs) -> Result<usize, AppError> {
+    object_storage::remove_orphans(&jobs.services, -1).await
 }
 
 /// For tests: checks once whether fix pull requests were merged or closed.

@@ -6,15 +6,16 @@ use std::time::Duration;
 use berth_store::TxContext;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::tables::{
-    cli_login, commit_status, delivery, forge_account, forge_deployment, hook_delivery, invitation,
-    password_reset, provider_login, second_factor, sign_in, token, webhook,
+    action_link, chat_message, cli_login, commit_status, delivery, forge_account, forge_app_setup,
+    forge_deployment, hook_delivery, invitation, notification, password_reset, provider_login, second_factor,
+    sign_in, slack_connection, token, webhook,
 };
 
 use super::BackgroundJobs;
 use crate::error::AppError;
 use crate::limits::{
     COMMIT_STATUS_DAYS_KEPT, DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT, HOOK_DELIVERY_DAYS_KEPT,
-    SECOND_FACTOR_ENROLMENT_S,
+    NOTIFICATION_DAYS_KEPT, SECOND_FACTOR_ENROLMENT_S, SLACK_REQUEST_KEPT_S,
 };
 use crate::worker::{BackgroundJob, TurnResult};
 
@@ -48,8 +49,12 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
             password_reset::delete_expired(tx)?;
             let oldest = tx.now().plus_seconds(-SECOND_FACTOR_ENROLMENT_S);
             second_factor::delete_unconfirmed(tx, oldest)?;
+            action_link::delete_expired(tx)?;
+            let oldest_request = tx.now().plus_seconds(-SLACK_REQUEST_KEPT_S);
+            slack_connection::delete_old_requests(tx, oldest_request)?;
             cli_login::delete_expired(tx)?;
             forge_account::delete_expired_codes(tx)?;
+            forge_app_setup::delete_expired(tx)?;
             provider_login::delete_expired_states(tx)?;
             token::delete_expired_of_sessions(tx)?;
             let unchanged_since = tx.now().plus_seconds(-COMMIT_STATUS_DAYS_KEPT * 24 * 60 * 60);
@@ -65,6 +70,7 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
         })
     };
     while forget().await? == FORGET_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
+    sweep_notifications(jobs).await?;
     sweep_deliveries(jobs).await?;
     sweep_hook_deliveries(jobs).await
 }
@@ -78,6 +84,25 @@ async fn sweep_hook_deliveries(jobs: &BackgroundJobs) -> Result<(), AppError> {
         })
     };
     while delete().await? == hook_delivery::DELETE_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
+    Ok(())
+}
+
+/// Deletes old notifications and messages to chats.
+async fn sweep_notifications(jobs: &BackgroundJobs) -> Result<(), AppError> {
+    let delete = || {
+        jobs.services.store.transact(TxContext::system(None), |tx| {
+            let before = tx.now().plus_seconds(-NOTIFICATION_DAYS_KEPT * 24 * 60 * 60);
+            Ok::<_, AppError>(notification::delete_old(tx, before)?)
+        })
+    };
+    while delete().await? == notification::DELETE_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
+    let delete = || {
+        jobs.services.store.transact(TxContext::system(None), |tx| {
+            let before = tx.now().plus_seconds(-NOTIFICATION_DAYS_KEPT * 24 * 60 * 60);
+            Ok::<_, AppError>(chat_message::delete_old(tx, before)?)
+        })
+    };
+    while delete().await? == chat_message::DELETE_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
     Ok(())
 }
 

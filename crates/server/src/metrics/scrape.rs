@@ -40,14 +40,30 @@ pub(super) async fn scrape(jobs: &BackgroundJobs, requests: &RequestMetrics) -> 
         let free = info.f_bavail * info.f_frsize;
         gauge("berth_data_free_bytes", "Free space on the file system of the data directory", free);
     }
+    if let Some(objects) = &jobs.services.objects {
+        let storage = objects.storage();
+        gauge(
+            "berth_storage_up",
+            "Whether the last access to object storage succeeded",
+            storage.is_up().into(),
+        );
+        let unstored = jobs.services.logs.unstored_count() as u64;
+        gauge("berth_storage_logs_pending", "Logs with output that is not in object storage yet", unstored);
+    }
     let looked = jobs.services.store.read(None, |db| Ok::<_, AppError>((gauges::load(db)?, db.now()))).await;
     gauge("berth_database_up", "Whether the database responds", looked.is_ok().into());
     let counted = jobs.services.store.commit_stats();
     gauge("berth_database_queue_length", "Write jobs waiting for the writer", counted.waiting);
     let help = "Write jobs that were committed or rolled back; several share a commit";
     registry.register("berth_database_changes", help, ConstCounter::new(counted.jobs));
+    let help = "Waits for the PostgreSQL server; several statements can share one";
+    registry.register("berth_database_round_trips", help, ConstCounter::new(counted.round_trips));
     let help = "Duration of commits, including the write jobs in them";
     registry.register("berth_database_commit_duration_seconds", help, CommitDurations(counted));
+    if let Some(objects) = &jobs.services.objects {
+        let help = "Failed accesses to object storage";
+        registry.register("berth_storage_failures", help, ConstCounter::new(objects.storage().failures()));
+    }
     requests.register(&mut registry);
     match looked {
         Ok((found, now)) => {

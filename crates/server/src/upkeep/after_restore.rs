@@ -10,7 +10,9 @@ use berth_core::name::Reason;
 use berth_core::pipeline::state;
 use berth_core::webhook::{Webhook, WebhookState};
 use berth_engine;
-use berth_store::tables::{environment, organization, pipeline, webhook};
+use berth_store::tables::{
+    action_link, chat_message, environment, notification, organization, pipeline, webhook,
+};
 use berth_store::{Store, TxContext};
 
 use crate::error::AppError;
@@ -52,6 +54,7 @@ pub fn settle(store: &mut Store, given: Option<i64>) -> Result<SettleReport, App
         }
     }
     settled.webhooks = silence_webhooks(store)?;
+    cancel_mails(store)?;
     settled.attempts = berth_engine::end_all(store)?;
     Ok(settled)
 }
@@ -93,6 +96,16 @@ fn free_environments(store: &Store, org: OrgId, seen: &mut usize) -> Result<usiz
             ended += usize::from(was_held);
         }
     }
+}
+
+/// Cancels due emails and chat messages, which may have been sent after the backup, and deletes all action links, because the database may
+/// not know that they were used.
+fn cancel_mails(store: &Store) -> Result<(), AppError> {
+    store.transact_blocking(TxContext::system(None), |tx| {
+        notification::cancel_mails(tx)?;
+        chat_message::cancel_all(tx)?;
+        Ok::<_, AppError>(action_link::delete_all(tx)?)
+    })
 }
 
 /// Deactivates all webhooks, because their deliveries would repeat or contradict those sent after the backup.

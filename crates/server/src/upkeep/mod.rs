@@ -5,7 +5,9 @@ pub mod backup;
 pub mod manifest;
 pub mod restore;
 mod restore_note;
+pub mod storage;
 pub mod verify;
+mod verify_objects;
 
 pub use after_restore::{SettleReport, settle};
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use berth_core::id::OrgId;
+use berth_engine::object_storage::ObjectStorage;
 use berth_engine::vault::{SecretVault, WhenMissing, is_being_rotated};
 use berth_store::Store;
 use berth_store::admin::read_only::ReadOnly;
@@ -41,7 +42,14 @@ pub struct RestoreReport {
 ///
 /// All work happens in a staging directory, and the database is moved into place last. A failed restore leaves nothing
 /// that a server would open, and can be repeated.
-pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<RestoreReport, UpkeepError> {
+///
+/// `storage` is the object storage that has the installation's logs and artifacts, which are then not in the backup.
+pub fn restore(
+    from: &Path,
+    data_dir: &Path,
+    key: &Path,
+    storage: Option<&ObjectStorage>,
+) -> Result<RestoreReport, UpkeepError> {
     check_empty(data_dir)?;
     check_key(key)?;
     let dir = DataDir::open_bare(data_dir)?;
@@ -50,7 +58,7 @@ pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<RestoreReport
     let staging = data_dir.join(STAGING);
     let made = remove_dir(&staging).and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&staging));
     made.map_err(io("cannot make", &staging))?;
-    let restored = match prepare(from, &staging, key) {
+    let restored = match prepare(from, &staging, key, storage) {
         Ok(restored) => restored,
         Err(error) => {
             remove_dir(&staging).map_err(io("cannot remove", &staging))?;
@@ -71,7 +79,12 @@ pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<RestoreReport
 }
 
 /// Copies the backup to `staging`, verifies it and makes it safe to serve.
-fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<RestoreReport, UpkeepError> {
+fn prepare(
+    from: &Path,
+    staging: &Path,
+    key: &Path,
+    storage: Option<&ObjectStorage>,
+) -> Result<RestoreReport, UpkeepError> {
     let manifest = stage_backup(from, staging)?;
     let given = restore_note::read_epoch_bound(from)?;
     let database = staging.join(DATABASE);
@@ -79,7 +92,7 @@ fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<RestoreReport, Upk
     // Check the key and the audit log before changing anything.
     let vault = SecretVault::open(&store, key, WhenMissing::Refuse)?;
     let secrets = vault.check_sample(&store)?;
-    let verified = verify(&mut ReadOnly::sqlite(&database)?, staging, &manifest_heads(&manifest))?;
+    let verified = verify(&mut ReadOnly::sqlite(&database)?, staging, &manifest_heads(&manifest), storage)?;
     let settled = settle(&mut store, given)?;
     // Store the epoch before the installation can issue a fence. An error is only reported, because the directory that
     // contains the backup may be read-only.

@@ -8,13 +8,14 @@ use aws_lc_rs::digest::{Context, SHA256};
 use berth_core::id::OrgId;
 use berth_engine::artifacts::ArtifactStore;
 use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
+use berth_engine::object_storage::ObjectStorage;
 use berth_store::admin::integrity::{self, PageCheck};
 use berth_store::admin::read_only::ReadOnly;
 use berth_store::audit::{AuditHead, StoredCheck};
 use berth_store::tables::retention::{self, LoggedAttempt};
-use berth_store::tables::{event, organization, registry_build};
+use berth_store::tables::{event, instance, organization, registry_build};
 
-use super::UpkeepError;
+use super::{UpkeepError, verify_objects as objects};
 
 /// Maximum number of problems that are listed. Further problems are only counted.
 pub const PROBLEMS_SHOWN_MAX: usize = 100;
@@ -32,7 +33,7 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    fn add_problem(&mut self, problem: String) {
+    pub(super) fn add_problem(&mut self, problem: String) {
         self.problem_count += 1;
         if self.problems.len() < PROBLEMS_SHOWN_MAX {
             self.problems.push(problem);
@@ -48,14 +49,22 @@ impl VerifyReport {
     }
 }
 
-/// Verifies a data directory. `kept` contains the last known event of each audit log, from a source outside the
+/// Verifies an installation. Logs and artifacts are in the data directory or in object storage. `kept` contains the last known event of each audit log, from a source outside the
 /// database.
 pub fn verify(
     db: &mut ReadOnly,
     data_dir: &Path,
     kept: &BTreeMap<OrgId, AuditHead>,
+    storage: Option<&ObjectStorage>,
 ) -> Result<VerifyReport, UpkeepError> {
     let mut found = VerifyReport::default();
+    let storage_id = db.read(None, |db| Ok::<_, UpkeepError>(instance::find_storage_id(db)?))?;
+    if storage_id.is_some() && storage.is_none() {
+        let text =
+            "the logs and artifacts are in object storage: set storage.url, so that they can be verified";
+        return Err(UpkeepError::Refused(text.into()));
+    }
+    let storage = storage.filter(|_| storage_id.is_some());
     if let Err(error) = db.check_file() {
         found.add_problem(error.to_string());
     }
@@ -76,8 +85,11 @@ pub fn verify(
                 verify_event_index(db, org, &slug, &mut found)?;
             }
             verify_sessions(db, org, &slug, &mut found)?;
-            verify_logs(db, org, &slug, &files, &mut found)?;
-            verify_artifacts(db, org, &slug, &files, &mut found)?;
+            match storage {
+                Some(storage) => objects::verify(db, org, &slug, storage, &mut found)?,
+                None => verify_logs(db, org, &slug, &files, &mut found)?,
+            }
+            verify_artifacts(db, org, &slug, storage.is_none().then_some(&files), &mut found)?;
         }
     }
     for org in kept.keys().filter(|org| !seen.contains(org)) {
@@ -199,7 +211,7 @@ fn verify_artifacts(
     db: &mut ReadOnly,
     org: OrgId,
     slug: &str,
-    files: &StoredFiles,
+    files: Option<&StoredFiles>,
     found: &mut VerifyReport,
 ) -> Result<(), UpkeepError> {
     let mut wanted = BTreeSet::new();
@@ -222,7 +234,11 @@ fn verify_artifacts(
     }
     for digest in wanted {
         found.artifacts += 1;
-        if let Err(error) = files.artifacts.check(org, &digest) {
+        let checked = match files {
+            Some(files) => files.artifacts.check(org, &digest).map_err(|error| error.to_string()),
+            None => objects::check_artifact(db, org, &digest)?,
+        };
+        if let Err(error) = checked {
             found.add_problem(format!("{slug}: artifact {digest}: {error}"));
         }
     }

@@ -9,7 +9,7 @@ use http::Uri;
 use super::api_operations::list_operations;
 use super::resource_target::ResourceTarget;
 
-const VARIANTS_MIN: usize = 500;
+const VARIANTS_MIN: usize = 250;
 
 /// Segments that are inserted into a path.
 const SEGMENTS: &[&str] = &[
@@ -325,8 +325,11 @@ async fn alternative_path_spelling_has_the_same_authorization() {
         if operation.method != "GET" && route.access == RouteAccess::Open {
             continue;
         }
-        // Not found without a public URL, an identity provider or a forge, which the server of this test does not have.
-        let is_missing = route.path.starts_with("/.well-known/") || route.path.ends_with("/connection");
+        // Not found without a public URL, an identity provider, a forge or the token of a link, which this test does not have.
+        let is_missing = route.path.starts_with("/.well-known/")
+            || route.path.ends_with("/connection")
+            || route.path == "/actions"
+            || route.path.ends_with("/forge-apps/form");
         if is_missing || route.path.contains("{provider}") {
             continue;
         }
@@ -338,7 +341,8 @@ async fn alternative_path_spelling_has_the_same_authorization() {
                 RouteAccess::Caller
                 | RouteAccess::InstanceAdmin
                 | RouteAccess::Runner
-                | RouteAccess::NewRunner => {
+                | RouteAccess::NewRunner
+                | RouteAccess::TokenPermission(_) => {
                     assert_eq!(anonymous, 401, "{what}");
                 }
                 RouteAccess::Permission(_) => {
@@ -348,7 +352,7 @@ async fn alternative_path_spelling_has_the_same_authorization() {
             }
             if operation.method == "GET" {
                 let own = target.send_request(operation, &variant, Some(&world.ada.token)).await;
-                assert_eq!(own.status, 200, "{what}: {}", own.text);
+                ResourceTarget::assert_reached(operation, &own, &what);
             }
         }
     }

@@ -82,6 +82,7 @@ async fn register_due_repositories(world: &TestWorld, org: OrgId, urls: Vec<Remo
                 url,
                 credential: None,
                 poll_seconds: POLL_S.cast_signed(),
+                is_partial: false,
                 seen: RepositorySyncState { due_at: Some(now), ..RepositorySyncState::default() },
                 version: 1,
                 created_at: now,

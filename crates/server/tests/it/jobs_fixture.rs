@@ -181,7 +181,7 @@ impl JobsFixture {
 }
 
 pub(crate) fn lock_holder(id: UserId, name: &str) -> LockHolder {
-    LockHolder { kind: ActorType::User, id, name: name.into(), session_token: None }
+    LockHolder { kind: ActorType::User, id, name: name.into(), session_token: None, agent: None }
 }
 
 pub(crate) fn expect_session(claimed: ClaimOutcome) -> OpenedSession {

@@ -8,6 +8,7 @@ use berth_core::id::{
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
 use berth_server::auth::tokens::{TokenKind, generate_token, hash_token};
+use berth_server::config::AppConfig;
 use berth_server::http::{OPEN_ROUTES, RouteAccess, RouteInfo};
 use berth_store::tables::token::{self, Token};
 use berth_store::{StoreError, TxContext};
@@ -42,10 +43,14 @@ fn route_path(route: &RouteInfo, org: &str) -> String {
         .replace("{stepId}", "no-such-step")
         .replace("{stage}", "no-such-stage")
         .replace("{eventId}", "evt_00000000000000000000000000")
+        .replace("{notificationId}", "ntf_00000000000000000000000000")
         .replace("{forge}", "github")
         .replace("{hookId}", "hook_00000000000000000000000000")
+        .replace("{appId}", "app_00000000000000000000000000")
         .replace("{webhookId}", "no-such-webhook")
+        .replace("{destinationId}", "no-such-destination")
         .replace("{deliveryId}", &DeliveryId::from_parts(at, [0; 10]).to_string())
+        .replace("{lockId}", "no-such-lock")
         .replace("{code}", "not_found")
         .replace("{host}", "github.com")
         .replace("{accountId}", "7")
@@ -54,7 +59,9 @@ fn route_path(route: &RouteInfo, org: &str) -> String {
 
 #[tokio::test]
 async fn route_authorization_holds_for_every_kind_of_caller() {
-    let world = TestWorld::new().await;
+    // Sends more requests with one token than the limit allows.
+    let config = AppConfig { rate_limit: false, ..AppConfig::local(([127, 0, 0, 1], 8080).into()) };
+    let world = TestWorld::with_config(config).await;
     let mut members = Vec::new();
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Owner) {
         members.push((role, world.create_member(&format!("{role}@acme.test"), role.as_str()).await.token));
@@ -84,6 +91,7 @@ async fn route_authorization_holds_for_every_kind_of_caller() {
                 RouteAccess::Caller
                 | RouteAccess::InstanceAdmin
                 | RouteAccess::Permission(_)
+                | RouteAccess::TokenPermission(_)
                 | RouteAccess::Runner
                 | RouteAccess::NewRunner => {
                     assert_eq!(
@@ -162,7 +170,10 @@ async fn check_runner_access(world: &TestWorld, route: &RouteInfo, runner: &Runn
     let known = |reply: &super::world::TestResponse| reply.status != 401;
     let (is_new, is_work) = match route.access {
         RouteAccess::Open => (true, true),
-        RouteAccess::Caller | RouteAccess::InstanceAdmin | RouteAccess::Permission(_) => (false, false),
+        RouteAccess::Caller
+        | RouteAccess::InstanceAdmin
+        | RouteAccess::Permission(_)
+        | RouteAccess::TokenPermission(_) => (false, false),
         RouteAccess::Runner => (false, true),
         RouteAccess::NewRunner => (true, false),
     };

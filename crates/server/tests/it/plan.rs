@@ -144,7 +144,9 @@ pipeline:
 
     let patch =
         |body: Value| call("PATCH", "/api/v1/organizations/acme").with_account(&world.ada).json(&body);
-    world.send(patch(json!({"defaultNetwork": "some"}))).await.assert_problem(400, "invalid_request");
+    for bad in ["some", "bridge"] {
+        world.send(patch(json!({"defaultNetwork": bad}))).await.assert_problem(400, "invalid_request");
+    }
     let changed = world.send(patch(json!({"defaultNetwork": "none"}))).await;
     assert_eq!(changed.body["data"]["defaultNetwork"], "none", "{}", changed.text);
     let seen = world.send(get("/api/v1/organizations/acme").with_account(&world.ada)).await;

@@ -53,6 +53,7 @@ fn fill_path(operation: &ApiOperation) -> String {
         .replace("{sessionId}", "unknown")
         .replace("{ticketId}", "unknown")
         .replace("{deploymentId}", "unknown")
+        .replace("{artifactName}", "unknown")
         .replace("{analysisId}", "unknown")
         .replace("{approvalId}", "unknown")
         .replace("{stepId}", "unknown")
@@ -64,7 +65,9 @@ fn fill_path(operation: &ApiOperation) -> String {
         .replace("{stage}", "unknown")
         .replace("{forge}", "github")
         .replace("{hookId}", "hook_00000000000000000000000000")
+        .replace("{appId}", "app_00000000000000000000000000")
         .replace("{webhookId}", "unknown")
+        .replace("{destinationId}", "unknown")
         .replace("{deliveryId}", "unknown")
 }
 

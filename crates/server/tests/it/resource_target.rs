@@ -78,6 +78,9 @@ impl ResourceTarget {
         let hook = json!({"name": "ops", "url": "https://127.0.0.1:9/hook", "kinds": ["*"]});
         let made = post("/api/v1/organizations/acme/webhooks").with_account(&world.ada).json(&hook);
         assert_eq!(world.send(made).await.status, 201);
+        let chat = json!({"name": "deploys", "type": "slack_webhook", "url": "https://127.0.0.1:9/hook"});
+        let made = post("/api/v1/organizations/acme/chat-destinations").with_account(&world.ada).json(&chat);
+        assert_eq!(world.send(made).await.status, 201);
         let runner = post("/api/v1/organizations/acme/runners")
             .with_account(&world.ada)
             .json(&json!({"name": "build-1"}));
@@ -149,6 +152,7 @@ impl ResourceTarget {
             .replace("{analysisId}", &self.analysis)
             .replace("{teamId}", &self.team)
             .replace("{grantId}", &self.grant)
+            .replace("{artifactName}", "site")
             .replace("{stepId}", "deploy")
             .replace("{provider}", "corp")
             .replace("{identityId}", "idn_00000000000000000000000000")
@@ -156,12 +160,29 @@ impl ResourceTarget {
             .replace("{accountId}", "7")
             .replace("{number}", "1")
             .replace("{stage}", "qa-1")
+            .replace("{notificationId}", "ntf_00000000000000000000000000")
             .replace("{forge}", "github")
             .replace("{hookId}", "hook_00000000000000000000000000")
+            .replace("{appId}", "app_00000000000000000000000000")
             .replace("{webhookId}", "ops")
+            .replace("{destinationId}", "deploys")
             .replace("{deliveryId}", "dlv_00000000000000000000000000");
         assert!(!path.contains('{'), "{path}: say what stands there");
         path
+    }
+
+    /// Asserts that a permitted request has reached its resource.
+    pub(crate) fn assert_reached(operation: &ApiOperation, reply: &TestResponse, what: &str) {
+        // The deployment has no artifacts, which only those who may read it are told.
+        if operation.path.ends_with("{artifactName}") {
+            assert_eq!(
+                (reply.status.as_u16(), &reply.body["detail"]),
+                (404, &json!("artifact not found")),
+                "{what}"
+            );
+            return;
+        }
+        assert_eq!(reply.status, 200, "{what}: {}", reply.text);
     }
 
     pub(crate) async fn send_request(

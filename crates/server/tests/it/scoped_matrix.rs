@@ -113,7 +113,7 @@ async fn role_on_a_pipeline_allows_exactly_its_permissions_there() {
             let reply =
                 target.send_request(&operation, &target.fill_path(&operation), Some(&insider.token)).await;
             if role.may(action) {
-                assert_eq!(reply.status, 200, "{name}: {}", reply.text);
+                ResourceTarget::assert_reached(&operation, &reply, &name);
                 continue;
             }
             assert_forbidden(&reply, action, &name);
@@ -147,7 +147,7 @@ async fn role_on_environments_allows_exactly_its_permissions_there() {
             let reply = target.send_request(&operation, &path, Some(&insider.token)).await;
             let status = reply.status.as_u16();
             if is_inside && role.may(action) {
-                assert_eq!(status, 200, "{name}: {}", reply.text);
+                ResourceTarget::assert_reached(&operation, &reply, &name);
             } else if is_inside {
                 assert_forbidden(&reply, action, &name);
             } else if !is_read && !operation.path.contains("{analysisId}") {

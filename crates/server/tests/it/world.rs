@@ -180,6 +180,19 @@ impl TestWorld {
         }
     }
 
+    /// Runs a query that returns one number directly on the database.
+    pub(crate) fn count_rows(&self, query: &str) -> i64 {
+        match &self.postgres {
+            None => {
+                let db = rusqlite::Connection::open(self.dir.path().join("berth.db")).unwrap();
+                db.query_row(query, [], |row| row.get(0)).unwrap()
+            }
+            Some(scratch) => std::thread::scope(|scope| {
+                scope.spawn(|| scratch.connect().query_one(query, &[]).unwrap().get(0)).join().unwrap()
+            }),
+        }
+    }
+
     /// Kinds of acme's events, oldest first.
     pub(crate) async fn event_kinds(&self) -> Vec<String> {
         let list =

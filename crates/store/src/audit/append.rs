@@ -13,7 +13,7 @@ use crate::audit::terms;
 use crate::audit::{self, AuditHead};
 use crate::error::StoreError;
 use crate::sql::value::text;
-use crate::sql::{SqlConn, statements};
+use crate::sql::{QueuedWrite, SqlConn, statements};
 use crate::tables::event as events;
 use crate::tx::Tx;
 
@@ -47,7 +47,7 @@ impl AuditHeads {
         self.known.get(&org).map(|known| known.head.clone())
     }
 
-    fn insert_stored(&mut self, org: OrgId, head: AuditHead) {
+    pub(crate) fn insert_stored(&mut self, org: OrgId, head: AuditHead) {
         self.known.insert(org, KnownHead { stored: head.sequence, head });
     }
 
@@ -86,10 +86,9 @@ pub(crate) fn write_heads(conn: &mut dyn SqlConn, heads: &mut AuditHeads) -> Res
         let Some(known) = heads.known.get_mut(&org) else { continue };
         let AuditHead { sequence, hash } = known.head.clone();
         let stored = std::mem::replace(&mut known.stored, sequence);
-        let params = [text(org), sequence.into(), hash.into(), stored.into()];
-        if conn.execute(&MOVE_HEAD, &params.each_ref())? != 1 {
-            return Err(StoreError::Bug(format!("another writer has moved the head of {org}")));
-        }
+        let params = vec![text(org), sequence.into(), hash.into(), stored.into()];
+        // No row means that another writer has moved the head.
+        conn.queue(QueuedWrite::new(&MOVE_HEAD, params, 1))?;
     }
     Ok(())
 }

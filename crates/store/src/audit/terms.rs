@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_core::event::{Actor, Event, EventSubject};
 
 use crate::error::StoreError;
-use crate::sql::statements;
 use crate::sql::value::SqlValue;
+use crate::sql::{QueuedWrite, statements};
 use crate::tx::{StoreRead, Tx};
 
 /// Number of terms that one statement writes.
@@ -54,15 +54,9 @@ pub(crate) fn put(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
         let padded = (0..WRITTEN_AT_ONCE).map(|at| SqlValue::from(terms[at.min(terms.len() - 1)].as_str()));
         let mut params = vec![SqlValue::from(event.sequence)];
         params.extend(padded);
-        let mut written = tx.execute(&PUT, &params)?;
-        if written < terms.len() as u64 {
-            tx.execute(&PUT_TERMS, &params[1..])?;
-            written += tx.execute(&PUT, &params)?;
-        }
-        if written != terms.len() as u64 {
-            let (found, wanted) = (written, terms.len());
-            return Err(StoreError::Bug(format!("event {}: {found} of {wanted} terms", event.sequence)));
-        }
+        let all = 0..params.len();
+        let write = QueuedWrite::new(&PUT, params, terms.len() as u64);
+        tx.queue(write.or_else(&PUT_TERMS, 1..all.end).or_else(&PUT, all))?;
     }
     Ok(())
 }

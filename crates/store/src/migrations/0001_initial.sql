@@ -17,7 +17,7 @@ CREATE TABLE users (
   email TEXT NOT NULL,
   email_key TEXT NOT NULL UNIQUE,
   name TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('person', 'service')),
+  kind TEXT NOT NULL CHECK (kind IN ('person', 'service', 'agent')),
   owner_id TEXT REFERENCES users (id),
   password_hash TEXT,
   password_is_generated BIGINT NOT NULL,
@@ -28,6 +28,27 @@ CREATE TABLE users (
 CREATE TABLE instance_admins (
   user_id TEXT NOT NULL PRIMARY KEY REFERENCES users (id),
   created_at BIGINT NOT NULL
+);
+
+-- Limits of agents, and their deployments in the current hour.
+CREATE TABLE agents (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  user_id TEXT NOT NULL REFERENCES users (id),
+  sessions BIGINT NOT NULL,
+  session_seconds BIGINT NOT NULL,
+  deployments_per_hour BIGINT NOT NULL,
+  force_claim TEXT NOT NULL CHECK (force_claim IN ('never', 'agents', 'anyone')),
+  hour_started_at BIGINT NOT NULL,
+  hour_deployments BIGINT NOT NULL,
+  PRIMARY KEY (org_id, user_id)
+);
+
+-- Organizations in which all agents are stopped.
+CREATE TABLE agent_stops (
+  org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
+  stopped_at BIGINT NOT NULL,
+  stopped_by TEXT NOT NULL,
+  reason TEXT
 );
 
 -- Earlier slugs of organizations, also of deleted ones. They keep working as aliases and are never given to another
@@ -175,6 +196,15 @@ CREATE TABLE pipelines (
 CREATE UNIQUE INDEX pipelines_by_slug ON pipelines (org_id, slug) WHERE deleted_at IS NULL;
 -- Lists walk this index; filters are decided in it, without touching the rows.
 CREATE INDEX pipelines_listed ON pipelines (org_id, id, status, search_key) WHERE deleted_at IS NULL;
+-- Searches for text that few pipelines contain start from its rarest trigram.
+CREATE TABLE pipeline_trigrams (
+  org_id TEXT NOT NULL,
+  trigram TEXT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  PRIMARY KEY (org_id, trigram, pipeline_id),
+  FOREIGN KEY (org_id, pipeline_id) REFERENCES pipelines (org_id, id)
+) {without_rowid};
+CREATE INDEX pipeline_trigrams_of_pipeline ON pipeline_trigrams (org_id, pipeline_id);
 -- Includes deleted ones: the fences of a new pipeline with the same slug go on from theirs.
 CREATE INDEX pipelines_by_any_slug ON pipelines (org_id, slug);
 CREATE INDEX pipelines_of_repository ON pipelines (org_id, repository_id) WHERE repository_id IS NOT NULL;
@@ -348,7 +378,10 @@ CREATE TABLE instance (
   system_identifier TEXT,
   timeline TEXT,
   -- The lowest schema version of a server that may use the database.
-  schema_min_version BIGINT NOT NULL DEFAULT 1
+  schema_min_version BIGINT NOT NULL DEFAULT 1,
+  -- Which object storage has the logs and artifacts: the same id is in an object there. Null: they are in the data
+  -- directory.
+  storage_id TEXT
 );
 INSERT INTO instance (id, epoch) VALUES ('berth', 0);
 
@@ -389,6 +422,7 @@ CREATE TABLE sessions (
   id TEXT NOT NULL,
   fence BIGINT NOT NULL,
   holder TEXT NOT NULL,
+  user_id TEXT NOT NULL,
   commit_id TEXT,
   context TEXT,
   contact TEXT,
@@ -397,6 +431,9 @@ CREATE TABLE sessions (
   extensions BIGINT NOT NULL,
   ttl_seconds BIGINT,
   expires_at BIGINT,
+  -- How long the session lives without a heartbeat, and until when it does.
+  lease_seconds BIGINT,
+  lease_expires_at BIGINT,
   idle_seconds BIGINT,
   active_at BIGINT NOT NULL,
   warned_of BIGINT,
@@ -413,6 +450,7 @@ CREATE TABLE sessions (
 );
 -- With these a mistake becomes an error and not a second holder.
 CREATE UNIQUE INDEX sessions_open ON sessions (environment_id) WHERE ended_at IS NULL;
+CREATE INDEX sessions_open_of_user ON sessions (org_id, user_id) WHERE ended_at IS NULL;
 CREATE UNIQUE INDEX sessions_by_number ON sessions (environment_id, number);
 CREATE UNIQUE INDEX sessions_by_fence ON sessions (environment_id, fence);
 
@@ -428,6 +466,7 @@ CREATE TABLE tickets (
   context TEXT,
   contact TEXT,
   ttl_seconds BIGINT,
+  lease_seconds BIGINT,
   deploy BIGINT NOT NULL,
   -- Whether the commit comes from a fork.
   is_untrusted BIGINT NOT NULL DEFAULT 0,
@@ -525,6 +564,8 @@ CREATE TABLE repositories (
   -- The name of a secret of the organization.
   credential TEXT,
   poll_seconds BIGINT NOT NULL,
+  -- Whether the mirror lacks the content of files until it is needed.
+  is_partial BIGINT NOT NULL,
   -- Of the default branch, as last seen.
   head TEXT,
   default_branch TEXT,
@@ -618,9 +659,21 @@ CREATE TABLE attempts (
   -- What an attempt ran with. Null: it has not ended, or nothing was exposed.
   network TEXT,
   exposed TEXT,
+  -- The container images it used, with their digests.
+  images TEXT,
   PRIMARY KEY (org_id, deployment_id, step_id, number)
 ) {without_rowid};
 CREATE UNIQUE INDEX attempts_live ON attempts (nonce) WHERE ended_at IS NULL AND parked_at IS NULL;
+
+-- The digests that a deployment's images were pinned to when an attempt first used them.
+CREATE TABLE image_pins (
+  org_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  image TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  PRIMARY KEY (org_id, deployment_id, image),
+  FOREIGN KEY (org_id, deployment_id) REFERENCES deployments (org_id, id)
+) {without_rowid};
 
 -- What a build left, for every later deployment of the same commit and definition.
 CREATE TABLE builds (
@@ -987,6 +1040,48 @@ CREATE INDEX fix_pull_requests_opening ON fix_pull_requests (updated_at) WHERE s
 -- Those that may have been merged or closed in the meantime.
 CREATE INDEX fix_pull_requests_open ON fix_pull_requests (analysis_id) WHERE state IN ('open', 'pushed');
 
+-- GitHub Apps that connect repositories. Each organization has at most one per forge.
+CREATE TABLE forge_apps (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  -- Scheme, host and port of the forge, and the base URL of its API.
+  origin TEXT NOT NULL,
+  api TEXT NOT NULL,
+  -- Part of the URL of the app's webhook.
+  hook_id TEXT NOT NULL UNIQUE,
+  -- As the forge identifies and names the app.
+  forge_app_id TEXT NOT NULL,
+  slug TEXT NOT NULL,
+  name TEXT NOT NULL,
+  -- When the app was first seen installed; null while it is not.
+  installed_at BIGINT,
+  -- When the forge last reported a change of the installation. Access tokens from before are discarded.
+  installation_changed_at BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  -- The private key and the secret that signs deliveries, encrypted.
+  key_id TEXT NOT NULL,
+  sealed_private_key BYTEA NOT NULL,
+  sealed_hook_secret BYTEA NOT NULL,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, origin),
+  FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
+);
+
+-- GitHub Apps that an admin is creating in a browser. Each login has at most one per organization.
+CREATE TABLE forge_app_setups (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  sign_in_id TEXT NOT NULL REFERENCES sign_ins (id) ON DELETE CASCADE,
+  state_hash BYTEA NOT NULL,
+  repository_id TEXT NOT NULL,
+  hook_id TEXT NOT NULL,
+  -- Where the browser sends the app's manifest.
+  form_url TEXT NOT NULL,
+  origin TEXT NOT NULL,
+  api TEXT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, sign_in_id)
+) {without_rowid};
+
 -- The connection of a repository to its forge: the webhook that the forge sends events to.
 CREATE TABLE forge_connections (
   org_id TEXT NOT NULL,
@@ -994,6 +1089,8 @@ CREATE TABLE forge_connections (
   -- Part of the webhook's URL.
   hook_id TEXT NOT NULL UNIQUE,
   forge TEXT NOT NULL CHECK (forge IN ('github', 'gitlab', 'gitea', 'bitbucket')),
+  -- The GitHub App through which the repository is connected. Then the webhook is that of the app.
+  app_id TEXT,
   -- The service account that holds the sessions of pull requests.
   account_id TEXT NOT NULL REFERENCES users (id),
   -- The webhook's id on the forge, if Berth created it there.
@@ -1010,8 +1107,10 @@ CREATE TABLE forge_connections (
   listed_at BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (org_id, repository_id),
   FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id),
+  FOREIGN KEY (org_id, app_id) REFERENCES forge_apps (org_id, id),
   FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
 );
+CREATE INDEX forge_connections_of_app ON forge_connections (org_id, app_id) WHERE app_id IS NOT NULL;
 
 -- Deliveries of forges, and what each did.
 CREATE TABLE hook_deliveries (
@@ -1313,6 +1412,20 @@ CREATE TABLE cli_logins (
 );
 CREATE INDEX cli_logins_by_network ON cli_logins (network);
 
+-- Commits that were resolved for deployments, as they are described to people.
+CREATE TABLE commits (
+  org_id TEXT NOT NULL,
+  commit_id TEXT NOT NULL,
+  repository_id TEXT NOT NULL,
+  -- The first line of the message.
+  title TEXT NOT NULL,
+  -- Without an address.
+  author TEXT NOT NULL,
+  authored_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, commit_id, repository_id),
+  FOREIGN KEY (org_id, repository_id) REFERENCES repositories (org_id, id)
+) {without_rowid};
+
 -- Authors of what a deployment brings into a stage, as its commits name them.
 CREATE TABLE change_authors (
   org_id TEXT NOT NULL,
@@ -1335,3 +1448,157 @@ CREATE TABLE stored_responses (
   created_at BIGINT NOT NULL
 );
 CREATE INDEX stored_responses_by_age ON stored_responses (created_at);
+
+-- Parts of logs in object storage, in order and without gaps. A row is written after its object and deleted before it.
+CREATE TABLE log_objects (
+  org_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  step_id TEXT NOT NULL,
+  attempt BIGINT NOT NULL,
+  -- Output after a takeover of the environment is a log of its own.
+  is_after_fence BIGINT NOT NULL,
+  start_byte BIGINT NOT NULL,
+  end_byte BIGINT NOT NULL,
+  -- The complete, compressed log. It is then the only row of the log.
+  is_sealed BIGINT NOT NULL,
+  object TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  object_bytes BIGINT NOT NULL,
+  stored_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, deployment_id, step_id, attempt, is_after_fence, start_byte)
+) {without_rowid};
+CREATE UNIQUE INDEX log_objects_by_name ON log_objects (org_id, object);
+CREATE INDEX log_objects_unsealed ON log_objects (org_id, deployment_id, step_id, attempt) WHERE is_sealed = 0;
+
+-- Artifacts in object storage. A row is written after its object and deleted before it.
+CREATE TABLE artifact_objects (
+  org_id TEXT NOT NULL,
+  -- Digest of the uncompressed archive, by which steps and registries refer to it.
+  digest TEXT NOT NULL,
+  object TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  object_bytes BIGINT NOT NULL,
+  -- When a step last stored it.
+  stored_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, digest)
+) {without_rowid};
+CREATE UNIQUE INDEX artifact_objects_by_name ON artifact_objects (org_id, object);
+
+-- What people are notified of. One row per person and event. A row also serves as the outbox of the email about it.
+CREATE TABLE notifications (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  user_id TEXT NOT NULL REFERENCES users (id),
+  event_id TEXT NOT NULL,
+  sequence BIGINT NOT NULL,
+  event_kind TEXT NOT NULL,
+  -- Why the event concerns the person. Null for a subscription.
+  cause TEXT,
+  summary TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  in_inbox BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  read_at BIGINT,
+  mail_due_at BIGINT,
+  mail_failures BIGINT NOT NULL,
+  mailed_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX notifications_by_event ON notifications (org_id, user_id, sequence);
+CREATE INDEX notifications_unread ON notifications (org_id, user_id, sequence) WHERE read_at IS NULL;
+CREATE INDEX notifications_mailed ON notifications (org_id, user_id, mailed_at) WHERE mailed_at IS NOT NULL;
+CREATE INDEX notifications_due ON notifications (mail_due_at) WHERE mail_due_at IS NOT NULL;
+CREATE INDEX notifications_old ON notifications (created_at);
+
+-- Up to which event notifications exist.
+CREATE TABLE notification_cursors (
+  org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
+  sequence BIGINT NOT NULL
+);
+
+-- owner_id is the id of a person, a team or the organization.
+CREATE TABLE notification_rules (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  owner_id TEXT NOT NULL,
+  rules TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, owner_id)
+);
+
+-- Links in messages with which their recipients can act once.
+CREATE TABLE action_links (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  user_id TEXT NOT NULL REFERENCES users (id),
+  action TEXT NOT NULL CHECK (action IN ('approve', 'reject', 'extend', 'release', 'yield')),
+  subject TEXT NOT NULL,
+  summary TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  used_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX action_links_by_id ON action_links (id);
+CREATE INDEX action_links_expired ON action_links (expires_at);
+
+-- Places in chats that notification rules can name.
+CREATE TABLE chat_destinations (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('slack_webhook', 'teams_webhook', 'slack_channel')),
+  channel TEXT,
+  -- Consecutive failed attempts.
+  failures BIGINT NOT NULL,
+  error TEXT,
+  delivered_at BIGINT,
+  created_at BIGINT NOT NULL,
+  -- The encrypted URL of a webhook.
+  key_id TEXT,
+  sealed BYTEA,
+  PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX chat_destinations_by_name ON chat_destinations (org_id, name);
+
+-- Messages to chats. target_id is the id of a destination, or of a person for a direct message.
+CREATE TABLE chat_messages (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  target_id TEXT NOT NULL,
+  -- Null for a test message.
+  sequence BIGINT,
+  cause TEXT,
+  summary TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  due_at BIGINT,
+  failures BIGINT NOT NULL,
+  sent_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX chat_messages_by_event ON chat_messages (org_id, target_id, sequence);
+CREATE INDEX chat_messages_sent ON chat_messages (org_id, target_id, sent_at) WHERE sent_at IS NOT NULL;
+CREATE INDEX chat_messages_due ON chat_messages (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX chat_messages_old ON chat_messages (created_at);
+
+-- The Slack app of an organization.
+CREATE TABLE slack_connections (
+  org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
+  api_url TEXT NOT NULL,
+  workspace_id TEXT NOT NULL,
+  workspace TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  key_id TEXT NOT NULL,
+  sealed_signing_secret BYTEA NOT NULL,
+  sealed_bot_token BYTEA NOT NULL
+);
+
+-- Requests of Slack that were carried out, so that a replay is refused.
+CREATE TABLE slack_requests (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  signature TEXT NOT NULL,
+  received_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, signature)
+);
+CREATE INDEX slack_requests_old ON slack_requests (received_at);

@@ -2,16 +2,18 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ::postgres::config::{Host, SslMode, TargetSessionAttrs};
-use ::postgres::{Client, Config, NoTls};
+use ::postgres::{Client, NoTls};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::pipeline::PipelineClient;
 use crate::error::{OpenError, StoreError};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -33,12 +35,15 @@ pub(super) struct PostgresAddress {
     shown: String,
     /// Number of threads that are still waiting for a response although their callers have given up.
     silent: Arc<AtomicUsize>,
+    /// Number of times that a thread has waited for a result, on all connections of writers and readers.
+    round_trips: Arc<AtomicU64>,
 }
 
 /// Why connecting failed.
 #[derive(Debug)]
 pub(super) enum ConnectError {
     Refused(::postgres::Error),
+    NoRuntime(std::io::Error),
     Silent,
     /// [`SILENT_MAX`] threads are already waiting for a response.
     TooSilent,
@@ -54,6 +59,7 @@ impl ConnectError {
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Refused(error) => error_chain(error),
+            Self::NoRuntime(error) => format!("no event loop can be created: {error}"),
             Self::Silent => {
                 format!("it accepts connections but does not respond within {} s", GREETING_MAX.as_secs())
             }
@@ -138,21 +144,36 @@ impl PostgresAddress {
         }
         let tls = (config.get_ssl_mode() != SslMode::Disable).then(system_tls);
         let shown = format_address(&config);
-        Ok(Self { config, tls, shown, silent: Arc::default() })
+        Ok(Self { config, tls, shown, silent: Arc::default(), round_trips: Arc::default() })
     }
 
     pub(super) fn display_address(&self) -> &str {
         &self.shown
     }
 
-    /// Opens a connection. The returned flag is set when PostgreSQL sends a warning: a commit that causes a warning may
-    /// not be durable.
-    pub(super) fn connect(
+    pub(super) fn round_trips(&self) -> Arc<AtomicU64> {
+        self.round_trips.clone()
+    }
+
+    pub(super) fn connect(&self, purpose: ConnectionPurpose) -> Result<Client, ConnectError> {
+        self.greet(move |address| {
+            let config = ::postgres::Config::from(address.config.clone());
+            let mut client = match &address.tls {
+                None => config.connect(NoTls)?,
+                Some(tls) => config.connect(tls.clone())?,
+            };
+            client.batch_execute(SETTINGS)?;
+            client.batch_execute(purpose.settings())?;
+            Ok(client)
+        })
+    }
+
+    /// Runs `connect` on a separate thread, because the client library's timeout covers only the TCP connection. If the
+    /// caller gives up, the thread keeps waiting until PostgreSQL responds or closes the connection.
+    fn greet<T: Send + 'static>(
         &self,
-        purpose: ConnectionPurpose,
-    ) -> Result<(Client, Arc<AtomicBool>), ConnectError> {
-        // Connects on a separate thread, because the client library's timeout covers only the TCP connection. If the
-        // caller gives up, the thread keeps waiting until PostgreSQL responds or closes the connection.
+        connect: impl FnOnce(&Self) -> Result<T, ConnectError> + Send + 'static,
+    ) -> Result<T, ConnectError> {
         if self.silent.load(Ordering::SeqCst) >= SILENT_MAX {
             return Err(ConnectError::TooSilent);
         }
@@ -161,12 +182,12 @@ impl PostgresAddress {
         let address = self.clone();
         let began = std::thread::Builder::new().name("store-greeting".into()).spawn(move || {
             // The caller has given up, and has counted this thread as one that is still waiting.
-            if tell.send(address.connect_blocking(purpose)).is_err() {
+            if tell.send(connect(&address)).is_err() {
                 address.silent.fetch_sub(1, Ordering::SeqCst);
             }
         });
         match began.map(|_| heard.recv_timeout(GREETING_MAX)) {
-            Ok(Ok(made)) => Ok(made?),
+            Ok(Ok(made)) => made,
             Ok(Err(_)) => {
                 self.silent.fetch_add(1, Ordering::SeqCst);
                 Err(ConnectError::Silent)
@@ -175,35 +196,26 @@ impl PostgresAddress {
         }
     }
 
-    fn connect_blocking(
-        &self,
-        purpose: ConnectionPurpose,
-    ) -> Result<(Client, Arc<AtomicBool>), ::postgres::Error> {
-        let warned = Arc::new(AtomicBool::new(false));
-        let raise = warned.clone();
-        let mut config = self.config.clone();
-        config.notice_callback(move |notice| {
-            tracing::warn!(message = notice.message(), "PostgreSQL warning");
-            raise.store(true, Ordering::SeqCst);
-        });
-        let mut client = match &self.tls {
-            None => config.connect(NoTls)?,
-            Some(tls) => config.connect(tls.clone())?,
-        };
-        client.batch_execute(SETTINGS)?;
-        client.batch_execute(purpose.settings())?;
-        Ok((client, warned))
+    /// Like [`PostgresAddress::connect`], but returns a [`StoreError`].
+    pub(super) fn open_connection(&self, purpose: ConnectionPurpose) -> Result<Client, StoreError> {
+        self.connect(purpose).map_err(|error| self.connect_error(&error))
     }
 
-    /// Like [`PostgresAddress::connect`], but returns a [`StoreError`].
-    pub(super) fn open_connection(
-        &self,
-        purpose: ConnectionPurpose,
-    ) -> Result<(Client, Arc<AtomicBool>), StoreError> {
-        self.connect(purpose).map_err(|error| {
-            let why = error.describe();
-            StoreError::Unavailable(format!("PostgreSQL at {} cannot be reached: {why}", self.shown))
-        })
+    /// Opens a connection that can send several statements at once.
+    pub(super) fn open_pipeline(&self, purpose: ConnectionPurpose) -> Result<PipelineClient, StoreError> {
+        let connected = self.greet(move |address| {
+            let round_trips = address.round_trips.clone();
+            let mut client = PipelineClient::connect(&address.config, address.tls.as_ref(), round_trips)?;
+            client.batch_execute(SETTINGS)?;
+            client.batch_execute(purpose.settings())?;
+            Ok(client)
+        });
+        connected.map_err(|error| self.connect_error(&error))
+    }
+
+    fn connect_error(&self, error: &ConnectError) -> StoreError {
+        let why = error.describe();
+        StoreError::Unavailable(format!("PostgreSQL at {} cannot be reached: {why}", self.shown))
     }
 }
 

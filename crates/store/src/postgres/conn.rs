@@ -6,23 +6,31 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ::postgres::SimpleQueryMessage;
 use ::postgres::error::{DbError, Severity, SqlState};
 use ::postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
-use ::postgres::{Client, SimpleQueryMessage};
 
 use super::address::{ConnectionPurpose, PostgresAddress, error_chain};
+use super::pipeline::{PipelineClient, PipelineResult, PipelineStatement};
 use crate::error::StoreError;
 use crate::sql::value::{SqlRow, SqlValue};
-use crate::sql::{self, SqlConn, SqlEngine, SqlStatement};
+use crate::sql::{self, BatchedRead, QueuedWrite, SqlConn, SqlEngine, SqlStatement};
 
 /// Tables that the lock of an organization does not protect, so two transactions may insert the same row concurrently.
 const SHARED_TABLES: &[&str] = &["users", "organizations"];
 
+/// Maximum number of writes that are queued before they are sent.
+const QUEUED_WRITES_MAX: usize = 256;
+
 pub(crate) struct PgConn {
-    client: Client,
+    client: PipelineClient,
     purpose: ConnectionPurpose,
     pub(super) warned: Arc<AtomicBool>,
     prepared: HashMap<&'static str, ::postgres::Statement>,
+    /// The savepoint of a job, which is sent together with the job's first statement.
+    savepoint: Option<&'static str>,
+    /// Writes that are sent together with the next statement, at the latest by [`PgConn::send_writes`].
+    queued: Vec<QueuedWrite>,
     /// The first error of the transaction. After an error, PostgreSQL cannot commit the transaction, even if the caller
     /// ignored the error.
     pub(super) failed: Option<StoreError>,
@@ -30,9 +38,9 @@ pub(crate) struct PgConn {
 
 impl PgConn {
     pub(super) fn open(address: &PostgresAddress, purpose: ConnectionPurpose) -> Result<Self, StoreError> {
-        let (client, warned) = address.open_connection(purpose)?;
-        let prepared = HashMap::new();
-        Ok(Self { client, purpose, warned, prepared, failed: None })
+        let client = address.open_pipeline(purpose)?;
+        let (warned, prepared) = (client.warned(), HashMap::new());
+        Ok(Self { client, purpose, warned, prepared, savepoint: None, queued: Vec::new(), failed: None })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -45,45 +53,48 @@ impl PgConn {
         done.map_err(|error| self.record_error("transaction", &error))
     }
 
-    /// Runs several statements. The last one must return a number.
+    /// Sets the statements that are sent before the first statement of a job.
+    pub(super) fn set_savepoint(&mut self, text: &'static str) {
+        self.savepoint = Some(text);
+    }
+
+    /// Whether the job has sent nothing since [`PgConn::set_savepoint`]. The savepoint is then not needed any more.
+    pub(super) fn drop_savepoint(&mut self) -> bool {
+        self.savepoint.take().is_some()
+    }
+
+    /// Drops the writes that were not sent yet.
+    pub(super) fn drop_writes(&mut self) {
+        self.queued.clear();
+    }
+
+    /// Sends the queued writes and checks their results.
+    pub(super) fn send_writes(&mut self) -> Result<(), StoreError> {
+        if self.queued.is_empty() { Ok(()) } else { self.send(&[]).map(drop) }
+    }
+
+    /// Runs several statements. The last one must return a number in its first column.
     pub(super) fn query_number(&mut self, text: &str) -> Result<i64, StoreError> {
-        self.query_numbers(text).map(|[number]| number)
+        let row = self.query_texts(text)?;
+        parse_number(row.first())
     }
 
-    /// Runs several statements. The last one must return a row of numbers.
-    pub(super) fn query_numbers<const COUNT: usize>(
-        &mut self,
-        text: &str,
-    ) -> Result<[i64; COUNT], StoreError> {
-        let answered = self.client.simple_query(text);
-        let answered = answered.map_err(|error| self.record_error("transaction", &error))?;
-        let last = answered.iter().rev().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row),
-            _ => None,
-        });
-        let number = |at| last.and_then(|row| row.get(at)).and_then(|text| text.parse().ok());
-        let mut numbers = [0; COUNT];
-        for (at, slot) in numbers.iter_mut().enumerate() {
-            *slot = number(at).ok_or_else(|| StoreError::Bug("PostgreSQL returned no number".into()))?;
-        }
-        Ok(numbers)
-    }
-
-    /// Runs a query and returns the columns of its first row, as text.
+    /// Runs several statements and returns the columns of the last row, as text.
     pub(super) fn query_texts(&mut self, text: &str) -> Result<Vec<Option<String>>, StoreError> {
         let answered = self.client.simple_query(text);
         let answered = answered.map_err(|error| self.record_error("transaction", &error))?;
-        let first = answered.iter().find_map(|message| match message {
+        let last = answered.iter().rev().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => {
                 Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
             }
             _ => None,
         });
-        first.ok_or_else(|| StoreError::Bug("PostgreSQL returned no row".into()))
+        last.ok_or_else(|| StoreError::Bug("PostgreSQL returned no row".into()))
     }
 
     /// Commits the transaction. Returns [`StoreError::Unknown`] if it is unclear whether the commit succeeded.
     pub(super) fn commit(&mut self) -> Result<(), StoreError> {
+        self.send_writes()?;
         self.warned.store(false, Ordering::SeqCst);
         match self.client.batch_execute("COMMIT") {
             Ok(()) if self.warned.load(Ordering::SeqCst) => {
@@ -101,8 +112,22 @@ impl PgConn {
 
     fn record_error(&mut self, name: &str, error: &::postgres::Error) -> StoreError {
         let error = translate_error(name, error);
-        self.failed.get_or_insert_with(|| error.clone());
+        self.set_failed(&error);
         error
+    }
+
+    fn set_failed(&mut self, error: &StoreError) {
+        self.failed.get_or_insert_with(|| error.clone());
+    }
+
+    fn query_batch(&mut self, reads: &[BatchedRead<'_>]) -> Result<Vec<Vec<SqlRow>>, StoreError> {
+        let requests: Vec<_> = reads
+            .iter()
+            .map(|(statement, params)| StatementRequest { statement, params: params.clone(), is_query: true })
+            .collect();
+        let results = self.send(&requests)?;
+        let named = results.into_iter().zip(reads);
+        named.map(|(result, (statement, _))| self.read_rows(statement.name, result)).collect()
     }
 
     fn prepare_statement(
@@ -117,6 +142,10 @@ impl PgConn {
                     "{} is missing in sql::all()",
                     statement.name
                 );
+                // If the statement cannot be prepared, only the job is undone.
+                if let Some(savepoint) = self.savepoint.take() {
+                    self.client.batch_execute(savepoint)?;
+                }
                 // Rows cannot be locked on read-only connections.
                 let engine = match self.purpose {
                     ConnectionPurpose::Write => SqlEngine::Postgres,
@@ -127,35 +156,175 @@ impl PgConn {
         }
     }
 
-    fn run_query(
-        &mut self,
-        statement: &SqlStatement,
-        params: &[&SqlValue],
-    ) -> Result<Vec<SqlRow>, ::postgres::Error> {
-        let prepared = self.prepare_statement(statement)?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| *it as _).collect();
-        let rows = self.client.query(&prepared, &params)?;
-        rows.iter().map(read_row).collect()
+    /// Sends the queued writes and these statements together, and returns the results of these statements.
+    fn send(&mut self, requests: &[StatementRequest<'_>]) -> Result<Vec<PipelineResult>, StoreError> {
+        let queued = std::mem::take(&mut self.queued);
+        let writes = queued.iter().map(|write| StatementRequest {
+            statement: write.first.statement,
+            params: write.params_of(&write.first),
+            is_query: false,
+        });
+        let all: Vec<_> = writes.chain(requests.iter().cloned()).collect();
+        let PipelineOutcome { mut results, error } = self.run_pipeline(&all)?;
+        if let Some(error) = error {
+            return Err(self.explain_failure(error, &queued, &results));
+        }
+        let answers = results.split_off(queued.len());
+        let mut has_run_other = false;
+        for (write, result) in queued.iter().zip(&results) {
+            let mut changed = changed_rows(result);
+            if write.needs_other(changed) {
+                changed += self.run_other(write)?;
+                has_run_other = true;
+            }
+            write.check(changed).inspect_err(|error| self.set_failed(error))?;
+        }
+        // The queries have not seen what the other statements have written.
+        if has_run_other && !requests.is_empty() {
+            self.run_pipeline(requests)?.into_results()
+        } else {
+            Ok(answers)
+        }
     }
 
-    fn run_change(
-        &mut self,
-        statement: &SqlStatement,
-        params: &[&SqlValue],
-    ) -> Result<u64, ::postgres::Error> {
-        let prepared = self.prepare_statement(statement)?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| *it as _).collect();
-        self.client.execute(&prepared, &params)
+    /// Runs the statements for a write whose first statement changed too few rows. Returns the number of rows that the
+    /// last of them has changed.
+    fn run_other(&mut self, write: &QueuedWrite) -> Result<u64, StoreError> {
+        let requests: Vec<_> = write
+            .otherwise
+            .iter()
+            .map(|step| StatementRequest {
+                statement: step.statement,
+                params: write.params_of(step),
+                is_query: false,
+            })
+            .collect();
+        let results = self.run_pipeline(&requests)?.into_results()?;
+        Ok(results.last().map_or(0, changed_rows))
     }
+
+    /// Adds to an error that an earlier write has changed too few rows, which can be the cause.
+    fn explain_failure(
+        &mut self,
+        error: StoreError,
+        queued: &[QueuedWrite],
+        results: &[PipelineResult],
+    ) -> StoreError {
+        let before =
+            queued.iter().zip(results).find_map(|(write, result)| write.check(changed_rows(result)).err());
+        let explained = match (error, before) {
+            (StoreError::Bug(text), Some(StoreError::Bug(before))) => {
+                StoreError::Bug(format!("{text}; before that, {before}"))
+            }
+            (error, _) => return error,
+        };
+        self.failed = Some(explained.clone());
+        explained
+    }
+
+    /// Sends statements together. Returns `Err` if none could be sent.
+    fn run_pipeline(&mut self, requests: &[StatementRequest<'_>]) -> Result<PipelineOutcome, StoreError> {
+        let mut prepared = Vec::with_capacity(requests.len());
+        for StatementRequest { statement, .. } in requests {
+            let found = self.prepare_statement(statement);
+            prepared.push(found.map_err(|error| self.record_error(statement.name, &error))?);
+        }
+        let mut statements = Vec::with_capacity(requests.len() + 1);
+        statements.extend(self.savepoint.take().map(PipelineStatement::Control));
+        for (StatementRequest { params, is_query, .. }, prepared) in requests.iter().zip(prepared) {
+            let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| *it as _).collect();
+            statements.push(match is_query {
+                true => PipelineStatement::Query(prepared, params),
+                false => PipelineStatement::Change(prepared, params),
+            });
+        }
+        let results = self.client.run(&statements);
+        let results = results.map_err(|error| self.record_error("transaction", &error))?;
+        let controls = statements.len() - requests.len();
+        let mut outcome = PipelineOutcome { results: Vec::with_capacity(requests.len()), error: None };
+        for (at, result) in results.into_iter().enumerate() {
+            match result {
+                Ok(_) if at < controls => {}
+                Ok(result) => outcome.results.push(result),
+                Err(error) => {
+                    let name = at.checked_sub(controls).map_or("savepoint", |at| requests[at].statement.name);
+                    outcome.error = Some(self.record_error(name, &error));
+                    break;
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn read_rows(&mut self, name: &str, result: PipelineResult) -> Result<Vec<SqlRow>, StoreError> {
+        let rows = match result {
+            PipelineResult::Rows(rows) => rows,
+            PipelineResult::Done | PipelineResult::Changed(_) => Vec::new(),
+        };
+        let rows: Result<_, _> = rows.iter().map(read_row).collect();
+        rows.map_err(|error| self.record_error(name, &error))
+    }
+}
+
+/// A statement to send with other statements.
+#[derive(Clone)]
+struct StatementRequest<'a> {
+    statement: &'a SqlStatement,
+    params: Vec<&'a SqlValue>,
+    is_query: bool,
+}
+
+/// The results of a pipeline up to its first error.
+struct PipelineOutcome {
+    results: Vec<PipelineResult>,
+    error: Option<StoreError>,
+}
+
+impl PipelineOutcome {
+    fn into_results(self) -> Result<Vec<PipelineResult>, StoreError> {
+        self.error.map_or(Ok(self.results), Err)
+    }
+}
+
+const fn changed_rows(result: &PipelineResult) -> u64 {
+    match result {
+        PipelineResult::Changed(rows) => *rows,
+        PipelineResult::Done | PipelineResult::Rows(_) => 0,
+    }
+}
+
+/// Parses a column that must be a number.
+pub(super) fn parse_number(column: Option<&Option<String>>) -> Result<i64, StoreError> {
+    let number = column.and_then(|text| text.as_deref()?.parse().ok());
+    number.ok_or_else(|| StoreError::Bug("PostgreSQL returned no number".into()))
 }
 
 impl SqlConn for PgConn {
     fn query(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
-        self.run_query(statement, params).map_err(|error| self.record_error(statement.name, &error))
+        let mut rows = self.query_batch(&[(statement, params.to_vec())])?;
+        Ok(rows.pop().unwrap_or_default())
     }
 
     fn execute(&mut self, statement: &SqlStatement, params: &[&SqlValue]) -> Result<u64, StoreError> {
-        self.run_change(statement, params).map_err(|error| self.record_error(statement.name, &error))
+        // Only queries can be repeated if a queued write needs its other statements.
+        if self.queued.iter().any(|write| !write.otherwise.is_empty()) {
+            self.send_writes()?;
+        }
+        let request = StatementRequest { statement, params: params.to_vec(), is_query: false };
+        Ok(self.send(&[request])?.last().map_or(0, changed_rows))
+    }
+
+    fn queue(&mut self, write: QueuedWrite) -> Result<(), StoreError> {
+        self.queued.push(write);
+        if self.queued.len() < QUEUED_WRITES_MAX { Ok(()) } else { self.send_writes() }
+    }
+
+    fn query_all(&mut self, reads: &[BatchedRead<'_>]) -> Result<Option<Vec<Vec<SqlRow>>>, StoreError> {
+        self.query_batch(reads).map(Some)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
     }
 }
 

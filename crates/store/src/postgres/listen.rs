@@ -89,7 +89,7 @@ fn send_notifications(address: &PostgresAddress, us: &str, queue: &Receiver<OrgI
         let orgs: BTreeSet<String> =
             std::iter::once(first).chain(queue.try_iter()).map(|org| org.to_string()).collect();
         if client.is_none() {
-            client = address.connect(ConnectionPurpose::Listen).ok().map(|(client, _)| client);
+            client = address.connect(ConnectionPurpose::Listen).ok();
         }
         let Some(connected) = &mut client else { continue };
         // Ids consist of letters, digits and underscores, so they need no quoting.
@@ -133,7 +133,7 @@ impl CommitListener {
     /// Returns when the connection is lost or the store is closed.
     fn follow_events(&mut self, address: &PostgresAddress) -> Result<(), StoreError> {
         let mut conn = PgConn::open(address, ConnectionPurpose::Listen)?;
-        let (mut client, _) = address.open_connection(ConnectionPurpose::Listen)?;
+        let mut client = address.open_connection(ConnectionPurpose::Listen)?;
         client.batch_execute(&format!("LISTEN {CHANNEL}")).map_err(listen_error)?;
         loop {
             self.publish_new_events(&mut conn)?;

@@ -29,7 +29,8 @@ impl From<Option<OrgId>> for LockScope {
     }
 }
 
-/// Returns the statements that begin a transaction, take the lock, and select the time, the epoch and the minimum version.
+/// Returns the statements that begin a transaction, take the lock, and select the time, the epoch, the minimum version,
+/// and the number and hash of the organization's last event.
 pub(super) fn begin_text(place: LockScope) -> String {
     let locks = match place {
         LockScope::Leases => format!("SELECT pg_advisory_xact_lock({LEASES}, 0)"),
@@ -44,8 +45,19 @@ pub(super) fn begin_text(place: LockScope) -> String {
             )
         }
     };
-    // Reads the epoch and the minimum version only after taking the lock, because another server may have raised them.
-    format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {locks}; {NOW}, {INSTALLATION}")
+    let head = match place {
+        LockScope::Organization(org) => head_of(org),
+        LockScope::Leases | LockScope::Installation => "NULL, NULL".into(),
+    };
+    // Reads only after taking the lock, because another server may have changed all of them.
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {locks}; {NOW}, {INSTALLATION}, {head}")
+}
+
+/// Ids consist of letters, digits and underscores, so they need no quoting.
+fn head_of(org: OrgId) -> String {
+    ["sequence", "hash"]
+        .map(|column| format!("(SELECT {column} FROM event_heads WHERE org_id = '{org}')"))
+        .join(", ")
 }
 
 /// Locks the whole installation until the end of the transaction.

@@ -7,9 +7,13 @@ mod epoch;
 mod listen;
 mod lock_scope;
 mod open;
+mod pipeline;
 mod read_only;
 mod reader;
 mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use berth_core::id::OrgId;
 use tokio::sync::watch;
@@ -31,6 +35,7 @@ use crate::job::{ReadJob, WriteJob};
 use crate::migrations::{SCHEMA, Schema};
 
 pub(crate) struct PostgresDriver {
+    round_trips: Arc<AtomicU64>,
     readers: PostgresReaders,
     // Must be dropped before `news`, whose sender thread ends only when the last writer is gone.
     writers: PostgresWriters,
@@ -41,7 +46,7 @@ pub(crate) struct PostgresDriver {
 pub(crate) fn open_client(url: &str) -> Result<::postgres::Client, OpenError> {
     let address = PostgresAddress::parse(url)?;
     open::open_database(&address, &SCHEMA)?;
-    Ok(address.open_connection(address::ConnectionPurpose::Write)?.0)
+    Ok(address.open_connection(address::ConnectionPurpose::Write)?)
 }
 
 impl PostgresDriver {
@@ -61,7 +66,7 @@ impl PostgresDriver {
         let (news, nudges) = CommitNotifier::start(&address, publisher)?;
         let writers = PostgresWriters::start(&address, &nudges, schema.version())?;
         let readers = PostgresReaders::start(&address, readers)?;
-        Ok((Self { readers, writers, news }, epoch))
+        Ok((Self { round_trips: address.round_trips(), readers, writers, news }, epoch))
     }
 
     pub(crate) async fn send(&self, org: Option<OrgId>, job: WriteJob) -> Result<(), StoreError> {
@@ -83,7 +88,8 @@ impl PostgresDriver {
     }
 
     pub(crate) fn commit_stats(&self) -> CommitStats {
-        self.writers.commit_stats()
+        let round_trips = self.round_trips.load(Ordering::Relaxed);
+        CommitStats { round_trips, ..self.writers.commit_stats() }
     }
 
     /// Becomes `Some` when a newer server has made the schema unusable for this program.

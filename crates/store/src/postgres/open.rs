@@ -36,7 +36,7 @@ fn wait_for_server(address: &PostgresAddress) -> Result<Client, OpenError> {
     let deadline = Instant::now() + START_WAIT;
     loop {
         let error = match address.connect(ConnectionPurpose::Write) {
-            Ok((client, _)) => return Ok(client),
+            Ok(client) => return Ok(client),
             Err(error) => error,
         };
         let (shown, why) = (address.display_address(), error.describe());

@@ -68,7 +68,7 @@ impl ReadOnlyClient {
     }
 
     fn client(&self) -> Result<Client, StoreError> {
-        let (mut client, _) = self.address.open_connection(ConnectionPurpose::Read)?;
+        let mut client = self.address.open_connection(ConnectionPurpose::Read)?;
         client.batch_execute(SETTINGS).map_err(|error| StoreError::Unavailable(error_chain(&error)))?;
         Ok(client)
     }

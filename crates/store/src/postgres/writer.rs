@@ -18,9 +18,9 @@ use berth_core::time::Timestamp;
 use tokio::sync::{mpsc, watch};
 
 use super::address::{ConnectionPurpose, PostgresAddress};
-use super::conn::PgConn;
+use super::conn::{PgConn, parse_number};
 use super::lock_scope::{LockScope, begin_text};
-use crate::audit::append;
+use crate::audit::{AuditHead, append};
 use crate::commit_stats::{CommitHistogram, CommitStats};
 use crate::error::StoreError;
 use crate::job::{BegunTx, ReplySender, WriteJob};
@@ -194,8 +194,8 @@ impl PostgresWriter {
         let text = begin_text(place);
         if let Some(mut conn) = self.conn.take() {
             conn.failed = None;
-            match conn.query_numbers(&text) {
-                Ok(begun) => return self.enter_transaction(conn, begun),
+            match conn.query_texts(&text) {
+                Ok(begun) => return self.enter_transaction(conn, place, &begun),
                 // If the ROLLBACK succeeds, the connection works and the wait for the lock has timed out. Otherwise the
                 // connection was lost while it was idle.
                 Err(error) => {
@@ -208,16 +208,19 @@ impl PostgresWriter {
         }
         let mut conn = PgConn::open(&self.address, ConnectionPurpose::Write)?;
         conn.check_timeline()?;
-        let begun = conn.query_numbers(&text)?;
-        self.enter_transaction(conn, begun)
+        let begun = conn.query_texts(&text)?;
+        self.enter_transaction(conn, place, &begun)
     }
 
     /// Refuses to write if a newer server has changed the schema in a way that this program does not know.
     fn enter_transaction(
         &mut self,
         mut conn: PgConn,
-        [now, epoch, min_version]: [i64; 3],
+        place: LockScope,
+        begun: &[Option<String>],
     ) -> Result<(PgConn, i64), StoreError> {
+        let number = |at| parse_number(begun.get(at));
+        let (now, epoch, min_version) = (number(0)?, number(1)?, number(2)?);
         if min_version > self.schema_version {
             let error = StoreError::Outdated(outdated_message(min_version, self.schema_version));
             let _ = conn.batch("ROLLBACK");
@@ -227,6 +230,13 @@ impl PostgresWriter {
             return Err(error);
         }
         self.state = TxState { epoch: Some(epoch), ..TxState::default() };
+        if let LockScope::Organization(org) = place {
+            let head = match begun.get(4).cloned().flatten() {
+                Some(hash) => AuditHead { sequence: number(3)?, hash },
+                None => AuditHead::start(),
+            };
+            self.state.heads.insert_stored(org, head);
+        }
         Ok((conn, now))
     }
 }
@@ -268,8 +278,8 @@ fn run_all(
             continue;
         }
         match run_one(conn, state, job, now(), savepoint, told) {
-            Ok(ran) => {
-                savepoint = savepoint.after(ran.is_kept);
+            Ok((ran, next)) => {
+                savepoint = next;
                 done.push(ran);
             }
             Err(error) => outcome = Err(error),
@@ -287,8 +297,8 @@ struct FinishedJob {
     failure: Option<StoreError>,
 }
 
-/// The state of the savepoint. To save round trips, the savepoint of one job is released in the same call that creates
-/// the next one; the commit releases the last one.
+/// The state of the savepoint. To save round trips, a savepoint is created together with the first statement of its job,
+/// which also releases the previous one; the commit releases the last one.
 #[derive(Clone, Copy)]
 enum JobSavepoint {
     Needless,
@@ -298,11 +308,11 @@ enum JobSavepoint {
 }
 
 impl JobSavepoint {
-    fn begin(self, conn: &mut PgConn) -> Result<(), StoreError> {
+    fn begin(self, conn: &mut PgConn) {
         match self {
-            JobSavepoint::Needless | JobSavepoint::OfUndone => Ok(()),
-            JobSavepoint::None => conn.batch("SAVEPOINT job"),
-            JobSavepoint::OfKept => conn.batch("RELEASE job; SAVEPOINT job"),
+            JobSavepoint::Needless | JobSavepoint::OfUndone => {}
+            JobSavepoint::None => conn.set_savepoint("SAVEPOINT job"),
+            JobSavepoint::OfKept => conn.set_savepoint("RELEASE job; SAVEPOINT job"),
         }
     }
 
@@ -324,6 +334,7 @@ impl JobSavepoint {
     }
 }
 
+/// Returns the finished job and the state of the savepoint after it. `Err` if nothing can be committed.
 fn run_one(
     conn: &mut PgConn,
     state: &mut TxState,
@@ -331,25 +342,37 @@ fn run_one(
     now: Timestamp,
     savepoint: JobSavepoint,
     told: &mut Vec<OrgId>,
-) -> Result<FinishedJob, StoreError> {
+) -> Result<(FinishedJob, JobSavepoint), StoreError> {
     state.heads.begin_job();
-    if let Err(error) = savepoint.begin(conn) {
-        (job(Err(error.clone())).answer)(None);
-        return Err(error);
-    }
+    savepoint.begin(conn);
     let ran = job(Ok(BegunTx { conn, state, now }));
+    if ran.keep {
+        // An error is also in `conn.failed`.
+        let _ = match savepoint {
+            JobSavepoint::Needless => {
+                append::write_heads(conn, &mut state.heads).and_then(|()| conn.send_writes())
+            }
+            JobSavepoint::None | JobSavepoint::OfKept | JobSavepoint::OfUndone => conn.send_writes(),
+        };
+    }
+    conn.drop_writes();
+    let is_untouched = conn.drop_savepoint();
     let failed = conn.failed.take();
     if ran.keep && failed.is_none() {
         told.extend(ran.events.iter().map(|event| event.org));
-        return Ok(FinishedJob { answer: ran.answer, is_kept: true, failure: None });
+        let next = if is_untouched { savepoint } else { savepoint.after(true) };
+        return Ok((FinishedJob { answer: ran.answer, is_kept: true, failure: None }, next));
     }
     state.heads.undo_job();
-    let undone = savepoint.undo(conn);
+    let undone = if is_untouched { Ok(()) } else { savepoint.undo(conn) };
     conn.failed = None;
     // If a statement failed but the job ignored that, the job is undone and its caller gets the error.
     let failure = failed.filter(|_| ran.keep);
     match undone {
-        Ok(()) => Ok(FinishedJob { answer: ran.answer, is_kept: false, failure }),
+        Ok(()) => {
+            let next = if is_untouched { savepoint } else { savepoint.after(false) };
+            Ok((FinishedJob { answer: ran.answer, is_kept: false, failure }, next))
+        }
         Err(error) => {
             (ran.answer)(Some(error.clone()));
             Err(error)

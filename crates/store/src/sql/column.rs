@@ -3,9 +3,10 @@
 use berth_core::access::AccessScope;
 use berth_core::environment::fence::Fence;
 use berth_core::id::{
-    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, GrantId,
-    HookId, IdentityId, InvitationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId,
-    SessionId, SignInId, StepRunId, TeamId, TicketGroupId, TicketId, TokenId, UserId, WebhookId,
+    ActionLinkId, AnalysisId, ApprovalId, ChatDestinationId, ChatMessageId, DataKeyId, DeliveryId,
+    DeploymentId, EffectId, EnvironmentId, EventId, ForgeAppId, GrantId, HookId, IdentityId, InvitationId,
+    NotificationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId,
+    StepRunId, TeamId, TicketGroupId, TicketId, TokenId, UserId, WebhookId,
 };
 use berth_core::name::{CommitId, Contact, DisplayName, Email, EnvName, Reason, Slug};
 use berth_core::pipeline::grammar::{SecretName, StageName, StepId};
@@ -132,7 +133,7 @@ macro_rules! text_columns {
     )+};
 }
 text_columns! {
-    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, GrantId, HookId, IdentityId, InvitationId,
+    ActionLinkId, AnalysisId, ApprovalId, ChatDestinationId, ChatMessageId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, ForgeAppId, GrantId, HookId, IdentityId, InvitationId, NotificationId,
     OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId,
     TicketGroupId, TicketId, TokenId, UserId, WebhookId,
     AccessScope, CommitId, Contact, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,

@@ -31,11 +31,11 @@ INSERT INTO environments (org_id, pipeline_id, name, id, configuration, definiti
   FROM (VALUES ('qa', 'env_00000000000000000000000001', 100, 'ses_00000000000000000000000002'),
     ('plain', 'env_00000000000000000000000002', NULL, 'ses_00000000000000000000000003'),
     ('free', 'env_00000000000000000000000003', NULL, NULL));
-INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, expires_at, active_at,
+INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, user_id, claimed_at, extensions, expires_at, active_at,
     warned_of, deployments, ended_at, end_reason, ended_by)
   SELECT 'org_00000000000000000000000001', 'env_0000000000000000000000000' || column1, column2,
     'ses_0000000000000000000000000' || column3, column2,
-    '{"type":"user","id":"usr_00000000000000000000000001","name":"ada"}', 10, 0, column4, column5, column6, 0, column7,
+    '{"type":"user","id":"usr_00000000000000000000000001","name":"ada"}', 'usr_00000000000000000000000001', 10, 0, column4, column5, column6, 0, column7,
     column8, column9
   FROM (VALUES (1, 1, 1, 50, 40, 50, 50, 'expired', '{"type":"system","name":"berth"}'),
     (1, 2, 2, 100, 90, 95, NULL, NULL, NULL),
@@ -129,10 +129,10 @@ fn schema_refuses_a_second_open_session() {
     let fixture = TestDatabase::new();
     let session = |environment: u8, number: u8, fence: u8, end: &str| {
         format!(
-            "INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, active_at,
+            "INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, user_id, claimed_at, extensions, active_at,
                deployments, ended_at, end_reason)
              VALUES ('org_00000000000000000000000001', 'env_0000000000000000000000000{environment}', {number}, 'new',
-               {fence}, '{{}}', 1, 0, 1, 0, {end})"
+               {fence}, '{{}}', 'usr_1', 1, 0, 1, 0, {end})"
         )
     };
     let open = "NULL, NULL";
@@ -180,10 +180,10 @@ fn environment_update_with_a_decreasing_fence_is_refused() {
 #[test]
 fn session_history_is_listed_from_a_number_down() {
     const MORE: &str = "WITH RECURSIVE held (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM held WHERE number < 40)
-        INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, active_at,
+        INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, user_id, claimed_at, extensions, active_at,
           deployments, ended_at, end_reason, ended_by)
         SELECT org_id, 'env_00000000000000000000000003', held.number, printf('ses_%026d', 100 + held.number),
-          2 * held.number, holder, held.number, 0, 1, 0, 1, 'released', holder
+          2 * held.number, holder, user_id, held.number, 0, 1, 0, 1, 'released', holder
         FROM held JOIN sessions ON id = 'ses_00000000000000000000000001'";
     let fixture = TestDatabase::new();
     fixture.db.execute_batch(MORE).unwrap();

@@ -28,7 +28,7 @@ const fn select_live(condition: &str) -> SqlText {
 statements! {
     Org Read LIVE_OF_RUN => Attempt::TABLE.select(
         "WHERE org_id = $1 AND deployment_id = $2 AND ended_at IS NULL AND parked_at IS NULL");
-    Org Read OF_RUN => sql("SELECT ").columns(&Attempt::TABLE, "").then(", isolation, log_bytes, network, exposed
+    Org Read OF_RUN => sql("SELECT ").columns(&Attempt::TABLE, "").then(", isolation, log_bytes, network, exposed, images
         FROM attempts WHERE org_id = $1 AND deployment_id = $2 ORDER BY step_id, number");
     Org Read LATEST = "SELECT number, ended_at FROM attempts
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 ORDER BY number DESC LIMIT 1";
@@ -52,6 +52,10 @@ statements! {
     Org Write END = "UPDATE attempts SET ended_at = $5, outcome = $6
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 AND ended_at IS NULL";
     Org Upkeep SET_DETAILS = "UPDATE attempts SET isolation = $5, log_bytes = $6, network = $7, exposed = $8
+        WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4";
+    Org Read IMAGES = "SELECT images FROM attempts
+        WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4";
+    Org Upkeep SET_IMAGES = "UPDATE attempts SET images = $5
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4";
     Org Upkeep RENEW = "UPDATE attempts SET renewal = renewal + 1
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 AND nonce = $5
@@ -79,12 +83,16 @@ pub struct AttemptReport {
     pub log_bytes: Option<i64>,
     pub network: Option<String>,
     pub exposed: Vec<String>,
+    /// Container images with their digests.
+    pub images: Vec<String>,
 }
 
 impl FromRow for AttemptReport {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
-        let (attempt, isolation, log_bytes, network, exposed): (_, _, _, _, Option<_>) = row.take()?;
-        Ok(Self { attempt, isolation, log_bytes, network, exposed: exposed.unwrap_or_default() })
+        let (attempt, isolation, log_bytes, network): (_, _, _, _) = row.take()?;
+        let (exposed, images): (Option<_>, Option<_>) = row.take()?;
+        let (exposed, images) = (exposed.unwrap_or_default(), images.unwrap_or_default());
+        Ok(Self { attempt, isolation, log_bytes, network, exposed, images })
     }
 }
 
@@ -220,6 +228,25 @@ pub fn set_details(
         exposed.into(),
     ];
     tx.execute(&SET_DETAILS, &params).map(drop)
+}
+
+/// Records an image that the attempt uses, with its digest.
+pub fn add_image(
+    tx: &mut Tx<'_>,
+    run: DeploymentId,
+    step: StepRunId,
+    number: u32,
+    image: String,
+) -> Result<(), StoreError> {
+    let key = [text(run), text(step), i64::from(number).into()];
+    let known: Option<Option<Vec<String>>> = tx.fetch_optional(&IMAGES, &key)?;
+    let mut images = known.flatten().unwrap_or_default();
+    if images.contains(&image) {
+        return Ok(());
+    }
+    images.push(image);
+    let [run, step, number] = key;
+    tx.execute(&SET_IMAGES, &[run, step, number, to_json(&images)?.into()]).map(drop)
 }
 
 /// Records a heartbeat. Returns false if the attempt has ended.

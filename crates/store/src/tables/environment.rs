@@ -13,8 +13,8 @@ use crate::error::StoreError;
 use crate::pagination::FairBatch;
 use crate::sql::value::{SqlRow, SqlValue, text};
 use crate::sql::{
-    FromValue, RowReader, SqlText, TableRow as _, ToParams as _, ToValue, column_group, json_columns, sql,
-    statements, table,
+    BoundRead, FromValue, QueuedWrite, RowReader, SqlText, TableRow as _, ToParams as _, ToValue,
+    column_group, json_columns, sql, statements, table,
 };
 use crate::tx::{StoreRead, Tx};
 
@@ -108,7 +108,7 @@ fn load_lock(db: &mut impl StoreRead, row: SqlRow) -> Result<Lock, StoreError> {
     let (environment, status): (Environment, String) = row.take()?;
     let session = row.take_joined()?;
     let agenda = &environment.agenda;
-    let tickets = if agenda.waiting > 0 { ticket::list_waiting(db, environment.id)? } else { Vec::new() };
+    let tickets = if agenda.waiting > 0 { ticket::list_waiting(db, &environment)? } else { Vec::new() };
     let deployments = if agenda.unfinished > 0 {
         deployment::list_unfinished_of_environment(db, environment.id)?
     } else {
@@ -121,15 +121,20 @@ fn load_lock(db: &mut impl StoreRead, row: SqlRow) -> Result<Lock, StoreError> {
     Ok(Lock { environment, session, tickets, deployments, is_paused: status == "stopped", tracked })
 }
 
+/// The first read of [`find`]. `None` if no pipeline can have this id or slug.
+pub fn read_of_find(pipeline: &str, name: &EnvName) -> Option<BoundRead> {
+    match (pipeline.parse::<PipelineId>(), Slug::parse(pipeline)) {
+        (Ok(id), _) => Some(BoundRead::new(&BY_PIPELINE, [text(id), text(name)])),
+        (_, Ok(slug)) => Some(BoundRead::new(&BY_SLUG, [text(slug), text(name)])),
+        _ => None,
+    }
+}
+
 /// Finds an environment by its name and by the id or slug of its pipeline. If the pipeline was deleted, only its id
 /// works.
 pub fn find(db: &mut impl StoreRead, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
-    let row = match (pipeline.parse::<PipelineId>(), Slug::parse(pipeline)) {
-        (Ok(id), _) => db.row(&BY_PIPELINE, &[text(id), text(name)])?,
-        (_, Ok(slug)) => db.row(&BY_SLUG, &[text(slug), text(name)])?,
-        _ => None,
-    };
-    row.map(|row| load_lock(db, row)).transpose()
+    let Some(BoundRead { statement, params }) = read_of_find(pipeline, name) else { return Ok(None) };
+    db.row(statement, &params)?.map(|row| load_lock(db, row)).transpose()
 }
 
 pub fn by_id(db: &mut impl StoreRead, id: EnvironmentId) -> Result<Option<Lock>, StoreError> {
@@ -183,10 +188,8 @@ pub(crate) fn put(tx: &mut Tx<'_>, environment: &Environment) -> Result<(), Stor
     let mut params = Vec::new();
     environment.to_params(&mut params)?;
     let updated = Environment::TABLE.update_params();
-    if tx.execute(&UPDATE, &params[..updated + 2])? == 1 {
-        return Ok(());
-    }
-    tx.execute_one(&REDEFINE, &params[..updated + 3])
+    let write = QueuedWrite::new(&UPDATE, params, 1).with_first_params(updated + 2);
+    tx.queue(write.or_else(&REDEFINE, 0..updated + 3))
 }
 
 /// Lists environments in which something is due, such as the end of a session.

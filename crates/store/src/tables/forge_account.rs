@@ -27,6 +27,7 @@ statements! {
     Org Read CODE = "SELECT user_id FROM forge_link_codes WHERE org_id = $1 AND hash = $2 AND expires_at > $3";
     Org Upkeep DELETE_CODE = "DELETE FROM forge_link_codes WHERE org_id = $1 AND user_id = $2";
     Instance Upkeep DELETE_EXPIRED_CODES = "DELETE FROM forge_link_codes WHERE expires_at <= $1";
+    Org Write DELETE_OF_HOST = "DELETE FROM forge_accounts WHERE org_id = $1 AND host = $2";
     Org Write DELETE_OF_MEMBER = "DELETE FROM forge_accounts WHERE org_id = $1 AND user_id = $2";
 }
 
@@ -89,6 +90,12 @@ pub fn take_code(tx: &mut Tx<'_>, hash: &[u8]) -> Result<Option<UserId>, StoreEr
 pub fn delete_expired_codes(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&DELETE_EXPIRED_CODES, &[now.into()]).map(drop)
+}
+
+/// Unlinks all accounts at a host. Returns their number.
+pub fn delete_of_host(tx: &mut Tx<'_>, host: &str) -> Result<i64, StoreError> {
+    let count = tx.execute(&DELETE_OF_HOST, &[host.into()])?;
+    Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// Unlinks all accounts of a member.

@@ -1,7 +1,8 @@
 //! Connections of repositories to their forges, with the encrypted secrets of the webhooks.
 
 use berth_core::forge::{ForgeConnection, ForgeKind};
-use berth_core::id::{HookId, OrgId, RepositoryId};
+use berth_core::id::{ForgeAppId, HookId, OrgId, RepositoryId};
+use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
 
 use super::secret::SealedValue;
@@ -13,7 +14,7 @@ use crate::tx::{StoreRead, Tx};
 table!(Org ForgeConnection in forge_connections {
     key: [repository: repository_id],
     update: [hook: hook_id, forge, account: account_id, forge_hook: forge_hook_id, verified_at, error, version, updated_at],
-    insert: [created_at],
+    insert: [app: app_id, created_at],
 });
 word_columns!(ForgeKind: ForgeKind::ALL);
 
@@ -22,8 +23,8 @@ statements! {
     Instance Read ORGANIZATION_OF_HOOK = "SELECT org_id, repository_id FROM forge_connections WHERE hook_id = $1";
     Org Read SECRET = "SELECT key_id, sealed FROM forge_connections WHERE org_id = $1 AND repository_id = $2";
     Org Write INSERT = "INSERT INTO forge_connections (org_id, repository_id, hook_id, forge, account_id, forge_hook_id,
-          verified_at, error, version, updated_at, created_at, key_id, sealed)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+          verified_at, error, version, updated_at, app_id, created_at, key_id, sealed)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
     Org Write UPDATE => ForgeConnection::TABLE.update("WHERE org_id = $1 AND repository_id = $2 AND version + 1 = $9");
     // Connections whose open pull requests must be listed, at most $2 of each organization.
     Instance Read DUE = "SELECT org_id, repository_id FROM (
@@ -37,6 +38,9 @@ statements! {
         WHERE org_id = $1 AND repository_id = $2 AND verified_at IS NULL";
     Org Write SET_SECRET = "UPDATE forge_connections SET key_id = $3, sealed = $4
         WHERE org_id = $1 AND repository_id = $2";
+    Org Read OF_APP = "SELECT c.repository_id, r.url FROM forge_connections c
+        JOIN repositories r ON r.org_id = c.org_id AND r.id = c.repository_id
+        WHERE c.org_id = $1 AND c.app_id = $2 ORDER BY c.repository_id LIMIT $3";
     Org Write DELETE = "DELETE FROM forge_connections WHERE org_id = $1 AND repository_id = $2";
 }
 
@@ -50,6 +54,15 @@ pub fn by_repository(
 /// Finds the organization and repository of the webhook with this id, which is part of its URL.
 pub fn find_hook(db: &mut impl StoreRead, hook: HookId) -> Result<Option<(OrgId, RepositoryId)>, StoreError> {
     db.fetch_optional(&ORGANIZATION_OF_HOOK, &[text(hook)])
+}
+
+/// Repositories that are connected through an app, with their URLs.
+pub fn list_of_app(
+    db: &mut impl StoreRead,
+    app: ForgeAppId,
+    limit: i64,
+) -> Result<Vec<(RepositoryId, RemoteUrl)>, StoreError> {
+    db.fetch_all(&OF_APP, &[text(app), limit.into()])
 }
 
 /// Loads the encrypted secret that signs deliveries.

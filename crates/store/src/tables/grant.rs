@@ -10,7 +10,7 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_page};
 use crate::sql::value::{SqlValue, text};
-use crate::sql::{FromRow, RowReader, TableRow as _, ToParams, from_row, statements, table};
+use crate::sql::{BoundRead, FromRow, RowReader, TableRow as _, ToParams, from_row, statements, table};
 use crate::tx::{StoreRead, Tx};
 
 /// Maximum number of grants of one member or team.
@@ -102,10 +102,20 @@ pub struct Grant {
 
 from_row!(ScopedGrant { id, role, scope, team });
 
+/// The read of [`list_of_member`].
+pub(crate) fn read_of_member(user: UserId) -> BoundRead {
+    BoundRead::new(&OF_MEMBER, [text(user), GRANTS_OF_MEMBER_MAX.into()])
+}
+
 /// The grants of a member, directly and through teams.
 pub fn list_of_member(db: &mut impl StoreRead, user: UserId) -> Result<Arc<[ScopedGrant]>, StoreError> {
-    let grants: Vec<ScopedGrant> = db.fetch_all(&OF_MEMBER, &[text(user), GRANTS_OF_MEMBER_MAX.into()])?;
+    let grants: Vec<ScopedGrant> = db.fetch_bound(&read_of_member(user))?;
     Ok(grants.into())
+}
+
+/// The read of [`list_of_member_in`].
+pub(crate) fn read_of_member_in(org: OrgId, user: UserId) -> BoundRead {
+    BoundRead::new(&OF_MEMBER_IN, [text(org), text(user), GRANTS_OF_MEMBER_MAX.into()])
 }
 
 /// Like [`list_of_member`], for requests that are not yet authorized in the organization.
@@ -114,8 +124,7 @@ pub fn list_of_member_in(
     org: OrgId,
     user: UserId,
 ) -> Result<Arc<[ScopedGrant]>, StoreError> {
-    let params = [text(org), text(user), GRANTS_OF_MEMBER_MAX.into()];
-    let grants: Vec<ScopedGrant> = db.fetch_all(&OF_MEMBER_IN, &params)?;
+    let grants: Vec<ScopedGrant> = db.fetch_bound(&read_of_member_in(org, user))?;
     Ok(grants.into())
 }
 

@@ -9,6 +9,8 @@ use crate::tx::{StoreRead, Tx};
 statements! {
     Instance Upkeep SET_INCARNATION = "UPDATE instance SET incarnation = $1 WHERE id = 'berth'";
     Instance Upkeep RAISE_EPOCH = "UPDATE instance SET epoch = $1 WHERE id = 'berth' AND epoch < $1 AND $1 <= $2";
+    Instance Read STORAGE_ID = "SELECT storage_id FROM instance WHERE id = 'berth' AND storage_id IS NOT NULL";
+    Instance Upkeep SET_STORAGE_ID = "UPDATE instance SET storage_id = $1 WHERE id = 'berth' AND storage_id IS NULL";
     Instance Read EPOCH = "SELECT epoch FROM instance WHERE id = 'berth'";
     Instance Upkeep PUT_OFF_SESSIONS = "UPDATE sessions SET expires_at = expires_at + $1, active_at = active_at + $1,
           warned_of = warned_of + $1 WHERE ended_at IS NULL";
@@ -64,6 +66,17 @@ fn set_epoch(tx: &mut Tx<'_>, epoch: i64) -> Result<(), StoreError> {
             "the epoch would exceed {EPOCH_MAX}, the highest that fits a fence"
         ))),
     }
+}
+
+/// The id of the object storage that has the logs and artifacts. `None` if they are in the data directory.
+pub fn find_storage_id(db: &mut impl StoreRead) -> Result<Option<String>, StoreError> {
+    db.fetch_optional(&STORAGE_ID, &[])
+}
+
+/// Sets the id of the object storage, unless there is one. Returns the id that is set now.
+pub fn claim_storage_id(tx: &mut Tx<'_>, id: &str) -> Result<String, StoreError> {
+    tx.execute(&SET_STORAGE_ID, &[id.into()])?;
+    find_storage_id(tx)?.ok_or_else(no_instance)
 }
 
 /// Stores the incarnation, which changes each time a server starts on the data directory.

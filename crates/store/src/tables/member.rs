@@ -1,12 +1,14 @@
 //! Memberships: the roles of users in organizations.
 
 use berth_core::access::Role;
+use berth_core::agent::AgentLimits;
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
 use berth_core::time::Timestamp;
 
-use super::forge_account;
+use super::notification_rule::RuleOwner;
 use super::organization::ORGANIZATIONS_PER_USER_MAX;
+use super::{action_link, agent, chat_message, forge_account, notification, notification_rule};
 use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_page};
 use crate::sql::value::text;
@@ -20,10 +22,15 @@ table!(Org Member in memberships {
 });
 
 const fn select_view(condition: &str) -> SqlText {
-    let text = sql("SELECT u.id, u.email, u.name, CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), u.owner_id,
-        m.role, m.version, m.created_at, CAST(CASE WHEN f.confirmed_at IS NULL THEN 0 ELSE 1 END AS BIGINT)");
+    let text = sql("SELECT u.id, u.email, u.name, CAST(CASE u.kind WHEN 'person' THEN 0 ELSE 1 END AS BIGINT), u.owner_id,
+        m.role, m.version, m.created_at, CAST(CASE WHEN f.confirmed_at IS NULL THEN 0 ELSE 1 END AS BIGINT),
+        a.sessions, a.session_seconds, a.deployments_per_hour, a.force_claim");
     let text = text.then(" FROM memberships m JOIN users u ON u.id = m.user_id");
-    text.then(" LEFT JOIN second_factors f ON f.user_id = m.user_id WHERE m.org_id = $1 AND ").then(condition)
+    text.then(
+        " LEFT JOIN second_factors f ON f.user_id = m.user_id
+        LEFT JOIN agents a ON a.org_id = m.org_id AND a.user_id = m.user_id WHERE m.org_id = $1 AND ",
+    )
+    .then(condition)
 }
 
 statements! {
@@ -63,8 +70,21 @@ pub struct MemberView {
     pub version: i64,
     pub created_at: Timestamp,
     pub has_second_factor: bool,
+    /// The limits of an agent.
+    pub agent: Option<AgentLimits>,
 }
-from_row!(MemberView { user, email, name, is_service, owner, role, version, created_at, has_second_factor });
+from_row!(MemberView {
+    user,
+    email,
+    name,
+    is_service,
+    owner,
+    role,
+    version,
+    created_at,
+    has_second_factor,
+    agent
+});
 
 pub fn by_user(db: &mut impl StoreRead, user: UserId) -> Result<Option<Member>, StoreError> {
     db.fetch_optional(&BY_USER, &[text(user)])
@@ -119,9 +139,15 @@ pub fn put(tx: &mut Tx<'_>, member: &Member) -> Result<(), StoreError> {
     tx.put(&PUT, member)
 }
 
-/// Deletes a membership, and the member's links to accounts on forges.
+/// Deletes a membership, the member's links to accounts on forges, notifications and notification rules, and the limits
+/// of an agent.
 pub fn delete(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+    action_link::delete_of_member(tx, user)?;
+    notification::delete_of_member(tx, user)?;
+    chat_message::delete_of_target(tx, &user.to_string())?;
+    notification_rule::delete(tx, RuleOwner::Person(user))?;
     forge_account::delete_of_member(tx, user)?;
+    agent::delete(tx, user)?;
     tx.execute_one(&DELETE, &[text(user)])
 }
 

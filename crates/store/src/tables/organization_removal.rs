@@ -11,13 +11,25 @@ use crate::tx::{StoreRead as _, Tx};
 // Ordered so that a row is deleted before the row that it refers to.
 statements! {
     Org Upkeep EVENT_TERMS = "DELETE FROM event_terms WHERE term_id IN (SELECT id FROM terms WHERE org_id = $1)";
+    Org Upkeep ACTION_LINKS = "DELETE FROM action_links WHERE org_id = $1";
+    Org Upkeep NOTIFICATIONS = "DELETE FROM notifications WHERE org_id = $1";
+    Org Upkeep NOTIFICATION_CURSORS = "DELETE FROM notification_cursors WHERE org_id = $1";
+    Org Upkeep NOTIFICATION_RULES = "DELETE FROM notification_rules WHERE org_id = $1";
+    Org Upkeep CHAT_MESSAGES = "DELETE FROM chat_messages WHERE org_id = $1";
+    Org Upkeep CHAT_DESTINATIONS = "DELETE FROM chat_destinations WHERE org_id = $1";
+    Org Upkeep SLACK_CONNECTIONS = "DELETE FROM slack_connections WHERE org_id = $1";
+    Org Upkeep SLACK_REQUESTS = "DELETE FROM slack_requests WHERE org_id = $1";
+    Org Upkeep AGENT_STOPS = "DELETE FROM agent_stops WHERE org_id = $1";
+    Org Upkeep AGENTS = "DELETE FROM agents WHERE org_id = $1";
     Org Upkeep ANALYSIS_REQUESTS = "DELETE FROM analysis_requests WHERE org_id = $1";
     Org Upkeep ANALYSIS_SETTINGS = "DELETE FROM analysis_settings WHERE org_id = $1";
     Org Upkeep API_TOKENS = "DELETE FROM api_tokens WHERE org_id = $1";
     Org Upkeep APPROVALS = "DELETE FROM approvals WHERE org_id = $1";
+    Org Upkeep ARTIFACT_OBJECTS = "DELETE FROM artifact_objects WHERE org_id = $1";
     Org Upkeep ATTEMPTS = "DELETE FROM attempts WHERE org_id = $1";
     Org Upkeep BUILDS = "DELETE FROM builds WHERE org_id = $1";
     Org Upkeep CHANGE_AUTHORS = "DELETE FROM change_authors WHERE org_id = $1";
+    Org Upkeep COMMITS = "DELETE FROM commits WHERE org_id = $1";
     Org Upkeep COMMIT_STATUSES = "DELETE FROM commit_statuses WHERE org_id = $1";
     Org Upkeep COMMIT_STATUS_CURSORS = "DELETE FROM commit_status_cursors WHERE org_id = $1";
     Org Upkeep EVENT_HEADS = "DELETE FROM event_heads WHERE org_id = $1";
@@ -30,9 +42,13 @@ statements! {
     Org Upkeep FORGE_ACCOUNTS = "DELETE FROM forge_accounts WHERE org_id = $1";
     Org Upkeep FORGE_DEPLOYMENTS = "DELETE FROM forge_deployments WHERE org_id = $1";
     Org Upkeep FORGE_CONNECTIONS = "DELETE FROM forge_connections WHERE org_id = $1";
+    Org Upkeep FORGE_APP_SETUPS = "DELETE FROM forge_app_setups WHERE org_id = $1";
+    Org Upkeep FORGE_APPS = "DELETE FROM forge_apps WHERE org_id = $1";
     Org Upkeep FIX_PULL_REQUESTS = "DELETE FROM fix_pull_requests WHERE org_id = $1";
     Org Upkeep GRANTS = "DELETE FROM grants WHERE org_id = $1";
+    Org Upkeep IMAGE_PINS = "DELETE FROM image_pins WHERE org_id = $1";
     Org Upkeep INVITATIONS = "DELETE FROM invitations WHERE org_id = $1";
+    Org Upkeep LOG_OBJECTS = "DELETE FROM log_objects WHERE org_id = $1";
     Org Upkeep OUTBOX = "DELETE FROM outbox WHERE org_id = $1";
     // Otherwise a login that came from the organization's identity provider would continue without being verified.
     Org Upkeep PROVIDER_SIGN_INS = "DELETE FROM sign_ins
@@ -44,6 +60,7 @@ statements! {
     Org Upkeep REGISTRY_REFS = "DELETE FROM registry_refs WHERE org_id = $1";
     Org Upkeep REPOSITORIES = "DELETE FROM repositories WHERE org_id = $1";
     Org Upkeep RUNNERS = "DELETE FROM runners WHERE org_id = $1";
+    Org Upkeep PIPELINE_TRIGRAMS = "DELETE FROM pipeline_trigrams WHERE org_id = $1";
     Org Upkeep SECRET_USES = "DELETE FROM secret_uses WHERE org_id = $1";
     Org Upkeep SECRET_VALUES = "DELETE FROM secret_values WHERE org_id = $1";
     Org Upkeep SESSIONS = "DELETE FROM sessions WHERE org_id = $1";

@@ -7,7 +7,7 @@ use berth_core::pipeline::origin::DefinitionOrigin;
 use berth_core::pipeline::state::{DefinitionOutline, Pipeline, PipelineActivity};
 use berth_core::time::Timestamp;
 
-use super::{PAGE_ROWS, first_after, registry, secret};
+use super::{PAGE_ROWS, first_after, pipeline_search, registry, secret};
 use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::{SqlValue, text};
@@ -40,6 +40,18 @@ statements! {
     Org Read COUNT_FILTERED = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR status = $2)
           AND (CAST($3 AS TEXT) IS NULL OR search_key LIKE $3 ESCAPE '\\') ORDER BY id LIMIT $4) AS counted";
+    // The trigram is in few pipelines, so the order of the list is not used to find them.
+    Org Read FOUND => Pipeline::TABLE.select(
+        "WHERE org_id = $1 AND deleted_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR status = $2)
+          AND search_key LIKE $3 ESCAPE '\\' AND id > $5
+          AND id IN (SELECT pipeline_id FROM pipeline_trigrams t WHERE t.org_id = $1 AND t.trigram = $4)
+        ORDER BY id LIMIT $6 OFFSET $7");
+    Org Read COUNT_FOUND = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM pipelines
+        WHERE org_id = $1 AND deleted_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR status = $2)
+          AND search_key LIKE $3 ESCAPE '\\'
+          AND id IN (SELECT pipeline_id FROM pipeline_trigrams t WHERE t.org_id = $1 AND t.trigram = $4)
+        LIMIT $5) AS counted";
+    Org Read SEARCH_KEY = "SELECT search_key FROM pipelines WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
     Org Read OF_REPOSITORY => Pipeline::TABLE.select(
         "WHERE org_id = $1 AND repository_id = $2 AND deleted_at IS NULL ORDER BY id LIMIT $3");
     Org Read ACTIVE_AFTER = "SELECT id FROM pipelines
@@ -128,13 +140,21 @@ pub fn list(
         let total = db.fetch_count(&COUNT, &[])?;
         return Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(Some(total)));
     }
-    let params = [filter.status.as_deref().into(), filter.search.as_deref().map(like_pattern).into()];
-    let page: ListPage<_> = fetch_page(db, &FILTERED, &params, from.by_id(), limit)?;
+    let mut params = vec![filter.status.as_deref().into(), filter.search.as_deref().map(like_pattern).into()];
+    let search = filter.search.as_deref().map(str::to_lowercase).unwrap_or_default();
+    let (list, count) = match pipeline_search::find_rare_trigram(db, &search)? {
+        Some(trigram) => {
+            params.push(trigram.into());
+            (&FOUND, &COUNT_FOUND)
+        }
+        None => (&FILTERED, &COUNT_FILTERED),
+    };
+    let page: ListPage<_> = fetch_page(db, list, &params, from.by_id(), limit)?;
     // Counting scans the whole list, so it is skipped if the first page already contains all matches.
     let total = if !page.has_more && *from == PageStart::Offset(0) {
         i64::try_from(page.items.len()).ok()
     } else {
-        fetch_bounded_count(db, &COUNT_FILTERED, &params)?
+        fetch_bounded_count(db, count, &params)?
     };
     Ok(page.with_total(total))
 }
@@ -167,7 +187,12 @@ pub fn list_active_ids(
 }
 
 pub(crate) fn put(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError> {
+    let key = pipeline.deleted_at.is_none().then(|| search_key(pipeline));
+    let stored_key: Option<String> = tx.fetch_optional(&SEARCH_KEY, &[text(pipeline.id)])?;
     tx.put(&PUT, pipeline)?;
+    if key != stored_key {
+        pipeline_search::replace(tx, pipeline.id, key.as_deref())?;
+    }
     let used = pipeline.outline.secrets.iter().filter(|_| pipeline.deleted_at.is_none());
     secret::replace_uses(tx, pipeline.id, used)?;
     let used = pipeline.outline.custom_types.iter().filter(|_| pipeline.deleted_at.is_none());

@@ -7,7 +7,7 @@ use berth_core::time::Timestamp;
 use super::secret::SealedValue;
 use crate::error::StoreError;
 use crate::sql::value::{SqlValue, text};
-use crate::sql::{TableRow as _, ToParams as _, from_row, statements, table, word_columns};
+use crate::sql::{BoundRead, TableRow as _, ToParams as _, from_row, statements, table, word_columns};
 use crate::tx::{StoreRead, Tx};
 
 /// How long a confirmation by the provider is valid. Afterwards, logins and API tokens of the person are refused until
@@ -170,6 +170,11 @@ impl ProviderVerdict {
     }
 }
 
+/// The first read of [`load_standing`].
+pub(crate) fn read_of_standing(org: OrgId, user: UserId) -> BoundRead {
+    BoundRead::new(&VERDICTS, [text(user), text(org), IDENTITIES_PER_USER_MAX.into()])
+}
+
 /// Whether providers vouch for a user in an organization. One provider is enough. An owner who has a password is not
 /// locked out while a provider is unreachable.
 pub fn load_standing(
@@ -178,8 +183,7 @@ pub fn load_standing(
     user: UserId,
 ) -> Result<AccountStanding, StoreError> {
     let now = db.now();
-    let params = [text(user), text(org), IDENTITIES_PER_USER_MAX.into()];
-    let verdicts: Vec<ProviderVerdict> = db.fetch_all(&VERDICTS, &params)?;
+    let verdicts: Vec<ProviderVerdict> = db.fetch_bound(&read_of_standing(org, user))?;
     let mut worst = AccountStanding::Local;
     for verdict in verdicts {
         match verdict.into_standing(now) {

@@ -16,7 +16,7 @@ table!(Org Repository in repositories {
         seen: (default_branch, head, synced_at, error, failures, problems, due_at),
         url, credential, poll_seconds, version, updated_at, deleted_at,
     ],
-    insert: [created_at],
+    insert: [is_partial, created_at],
 });
 column_group!(RepositorySyncState { default_branch, head, synced_at, error, failures, problems, due_at });
 json_columns!(Vec<SyncProblem>);

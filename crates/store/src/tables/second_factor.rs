@@ -5,7 +5,7 @@ use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::value::text;
-use crate::sql::{SqlText, from_row, sql, statements};
+use crate::sql::{BoundRead, SqlText, from_row, sql, statements};
 use crate::tx::{StoreRead, Tx};
 
 /// Finds an account that lacks the second factor that the organization requires. Service accounts and accounts without
@@ -65,14 +65,24 @@ pub fn is_required(db: &mut impl StoreRead) -> Result<bool, StoreError> {
     Ok(db.fetch_count(&IS_REQUIRED, &[])? != 0)
 }
 
+/// The read of [`is_missing`].
+pub(crate) fn read_of_missing(user: UserId) -> BoundRead {
+    BoundRead::new(&IS_MISSING, [text(user)])
+}
+
 /// Whether the transaction's organization requires a second factor that the account lacks.
 pub fn is_missing(db: &mut impl StoreRead, user: UserId) -> Result<bool, StoreError> {
-    Ok(db.fetch_count(&IS_MISSING, &[text(user)])? != 0)
+    Ok(db.fetch_bound(&read_of_missing(user))?.iter().any(|count: &i64| *count != 0))
+}
+
+/// The read of [`is_missing_in`].
+pub(crate) fn read_of_missing_in(org: OrgId, user: UserId) -> BoundRead {
+    BoundRead::new(&IS_MISSING_IN, [text(org), text(user)])
 }
 
 /// Like [`is_missing`], for requests that are not yet authorized in the organization.
 pub fn is_missing_in(db: &mut impl StoreRead, org: OrgId, user: UserId) -> Result<bool, StoreError> {
-    Ok(db.fetch_count(&IS_MISSING_IN, &[text(org), text(user)])? != 0)
+    Ok(db.fetch_bound(&read_of_missing_in(org, user))?.iter().any(|count: &i64| *count != 0))
 }
 
 /// Stores the secret of a new factor, which replaces one that was not confirmed. Fails if there is a confirmed one.

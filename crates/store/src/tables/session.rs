@@ -9,19 +9,21 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 use crate::sql::value::{SqlValue, text};
 use crate::sql::{
-    FromRow, FromValue, RowReader, TableRow as _, ToParams, ToValue, json_columns, statements, table,
-    word_columns,
+    FromRow, FromValue, QueuedWrite, RowReader, TableRow as _, ToParams, ToValue, json_columns, statements,
+    table, word_columns,
 };
 use crate::tx::{StoreRead, Tx};
 
 table!(Org Session in sessions {
     key: [id],
     update: [
-        commit: commit_id, extended_at, extensions, expires_at, active_at, warned_of, deployments, drain,
+        commit: commit_id, extended_at, extensions, expires_at, lease_expires_at, active_at, warned_of, deployments, drain,
         end: (ended_at, end_reason, ended_by, end_why, successor_id),
     ],
+    derived: [user_id = |it| it.holder.id],
     insert: [
-        environment: environment_id, number, fence, holder, context, contact, claimed_at, ttl_seconds, idle_seconds,
+        environment: environment_id, number, fence, holder, context, contact, claimed_at, ttl_seconds, lease_seconds,
+        idle_seconds,
     ],
 });
 json_columns!(Actor, LockHolder, StoredDrain);
@@ -33,6 +35,11 @@ statements! {
         "WHERE org_id = $1 AND environment_id = $2 AND number <= $3 ORDER BY number DESC LIMIT $4");
     // Does not change a session that has ended.
     Org Write PUT => Session::TABLE.upsert("WHERE sessions.ended_at IS NULL");
+    // A heartbeat. It is no event, so that heartbeats do not fill the audit log.
+    Org Upkeep RENEW_LEASE = "UPDATE sessions SET lease_expires_at = $3
+        WHERE org_id = $1 AND id = $2 AND ended_at IS NULL";
+    Instance Upkeep RENEW_LEASES = "UPDATE sessions SET lease_expires_at = $1 + lease_seconds * 1000000
+        WHERE ended_at IS NULL AND lease_expires_at < $1 + lease_seconds * 1000000";
     // Ends an existing session. Cheaper than the upsert, which first has to check for conflicts.
     Org Write END => Session::TABLE.update("WHERE org_id = $1 AND id = $2 AND ended_at IS NULL");
 }
@@ -95,12 +102,26 @@ pub fn list_before(
     db.fetch_all(&HISTORY, &[text(environment), number.into(), limit.into()])
 }
 
+/// Writes the lease of an active session after a heartbeat. The environment stays due at the end of the previous lease;
+/// its next sweep corrects that.
+pub fn renew_lease(tx: &mut Tx<'_>, session: &Session) -> Result<(), StoreError> {
+    tx.execute(&RENEW_LEASE, &[text(session.id), session.lease_expires_at.into()]).map(drop)
+}
+
+/// Restarts the leases of all active sessions. Returns the number of sessions.
+pub fn renew_all_leases(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    let now = tx.now();
+    tx.execute(&RENEW_LEASES, &[now.into()])
+}
+
 pub(crate) fn put(tx: &mut Tx<'_>, session: &Session) -> Result<(), StoreError> {
     let mut params = Vec::new();
     session.to_params(&mut params)?;
-    // A session that is ended already has a row, unless it was claimed in this same transaction.
-    if session.end.is_some() && tx.execute(&END, &params[..Session::TABLE.update_params()])? == 1 {
-        return Ok(());
+    if session.end.is_none() {
+        return tx.queue(QueuedWrite::new(&PUT, params, 1));
     }
-    tx.execute_one(&PUT, &params)
+    // A session that is ended already has a row, unless it was claimed in this same transaction.
+    let all = 0..params.len();
+    let end = QueuedWrite::new(&END, params, 1).with_first_params(Session::TABLE.update_params());
+    tx.queue(end.or_else(&PUT, all))
 }

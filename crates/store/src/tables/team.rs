@@ -4,6 +4,7 @@ use berth_core::id::{OrgId, TeamId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::time::Timestamp;
 
+use super::notification_rule::{self, RuleOwner};
 use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_page};
 use crate::sql::value::text;
@@ -136,6 +137,7 @@ pub fn put(tx: &mut Tx<'_>, team: &Team) -> Result<(), StoreError> {
 /// Deletes a team and its memberships. The caller deletes its grants.
 pub fn delete(tx: &mut Tx<'_>, id: TeamId) -> Result<(), StoreError> {
     tx.execute(&REMOVE_ALL_MEMBERS, &[text(id)])?;
+    notification_rule::delete(tx, RuleOwner::Team(id))?;
     tx.execute_one(&DELETE, &[text(id)])
 }
 

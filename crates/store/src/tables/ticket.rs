@@ -1,7 +1,8 @@
 //! Tickets: entries in the queue of an environment.
 
 use berth_core::access::{Action, Role};
-use berth_core::environment::{ClaimTerms, PendingTakeover, Ticket, TicketCause, TicketState};
+use berth_core::environment::order::sort_tickets;
+use berth_core::environment::{ClaimTerms, Environment, PendingTakeover, Ticket, TicketCause, TicketState};
 use berth_core::id::{EnvironmentId, TicketGroupId, TicketId};
 use berth_core::time::Timestamp;
 
@@ -22,16 +23,16 @@ table!(Org Ticket in tickets {
     update: [status: (status, ended_at, cause, session_id, deployment_id)],
     derived: [user_id = |it| it.holder.id],
     insert: [
-        id, holder, token: token_id, terms: (commit_id, context, contact, ttl_seconds, deploy, is_untrusted),
+        id, holder, token: token_id, terms: (commit_id, context, contact, ttl_seconds, lease_seconds, deploy, is_untrusted),
         created_at,
         expires_at, takeover: (takeover_target, takeover_at, takeover_why), group: group_id,
     ],
     unset: [is_entitled],
 });
-column_group!(ClaimTerms { commit, context, contact, ttl_seconds, deploy, is_untrusted });
+column_group!(ClaimTerms { commit, context, contact, ttl_seconds, lease_seconds, deploy, is_untrusted });
 word_columns!(Role: Role::ALL, TicketCause: [
     TicketCause::Requested, TicketCause::Revoked, TicketCause::Restored, TicketCause::GrantedElsewhere,
-    TicketCause::EnvironmentDeleted,
+    TicketCause::EnvironmentDeleted, TicketCause::AgentsStopped,
 ]);
 
 /// The role of the ticket's owner, when the owner's token was revoked, and when it expires.
@@ -127,13 +128,13 @@ fn fetch_entitled(
     tickets.collect()
 }
 
-/// Waiting tickets in the order in which they will be granted: takeovers first, the others in order of arrival.
+/// Waiting tickets in the order in which they would be granted now.
 pub(crate) fn list_waiting(
     db: &mut impl StoreRead,
-    environment: EnvironmentId,
+    environment: &Environment,
 ) -> Result<Vec<Ticket>, StoreError> {
-    let mut tickets = fetch_entitled(db, &WAITING, &[text(environment)])?;
-    tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
+    let mut tickets = fetch_entitled(db, &WAITING, &[text(environment.id)])?;
+    sort_tickets(&mut tickets, &environment.configuration.queue, db.now());
     Ok(tickets)
 }
 

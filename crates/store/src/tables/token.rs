@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{
-    FromRow, RowReader, TableRow as _, ToParams as _, from_row, json_columns, statements, table,
+    BoundRead, FromRow, RowReader, TableRow as _, ToParams as _, from_row, json_columns, statements, table,
 };
 use crate::tx::{StoreRead, Tx};
 
@@ -32,7 +32,7 @@ statements! {
     // A token has no permissions of its own, so the query loads the caller, the organization and the caller's current
     // role.
     Instance Read CALLER_BY_HASH = "SELECT t.id, t.org_id, o.slug, u.id, u.name,
-          CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at, t.restriction, t.environment_id, p.slug, e.name
+          CAST(CASE u.kind WHEN 'person' THEN 0 ELSE 1 END AS BIGINT), CAST(CASE u.kind WHEN 'agent' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at, t.restriction, t.environment_id, p.slug, e.name
         FROM api_tokens t JOIN organizations o ON o.id = t.org_id JOIN users u ON u.id = t.user_id
         JOIN memberships m ON m.user_id = t.user_id AND m.org_id = t.org_id
         LEFT JOIN environments e ON e.org_id = t.org_id AND e.id = t.environment_id
@@ -94,6 +94,8 @@ pub struct TokenCaller {
     pub user: UserId,
     pub user_name: DisplayName,
     pub is_service: bool,
+    /// Whether it is an agent. Agents are service accounts, too.
+    pub is_agent: bool,
     pub access: EffectiveAccess,
     pub last_used_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
@@ -107,7 +109,7 @@ impl FromRow for TokenCaller {
     /// Leaves out the scoped grants and the standing, which [`find_caller`] adds.
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let (token, org, org_slug): (_, _, _) = row.take()?;
-        let (user, user_name, is_service): (_, _, _) = row.take()?;
+        let (user, user_name, is_service, is_agent): (_, _, _, _) = row.take()?;
         let (role, last_used_at, expires_at): (Role, _, _) = row.take()?;
         let TokenLimits { restriction, environment } = row.take()?;
         let access = EffectiveAccess { restriction, ..EffectiveAccess::of_role(role) };
@@ -118,6 +120,7 @@ impl FromRow for TokenCaller {
             user,
             user_name,
             is_service,
+            is_agent,
             access,
             last_used_at,
             expires_at,
@@ -156,9 +159,17 @@ pub fn find_caller(
 ) -> Result<Option<TokenCaller>, StoreError> {
     let found: Option<TokenCaller> = db.fetch_optional(&CALLER_BY_HASH, &[hash.into(), now.into()])?;
     let Some(mut caller) = found else { return Ok(None) };
-    caller.access.grants = grant::list_of_member_in(db, caller.org, caller.user)?;
-    caller.access.is_factor_missing = second_factor::is_missing_in(db, caller.org, caller.user)?;
-    caller.standing = provider_identity::load_standing(db, caller.org, caller.user)?;
+    let (org, user) = (caller.org, caller.user);
+    db.read_ahead(|_| {
+        vec![
+            grant::read_of_member_in(org, user),
+            second_factor::read_of_missing_in(org, user),
+            provider_identity::read_of_standing(org, user),
+        ]
+    })?;
+    caller.access.grants = grant::list_of_member_in(db, org, user)?;
+    caller.access.is_factor_missing = second_factor::is_missing_in(db, org, user)?;
+    caller.standing = provider_identity::load_standing(db, org, user)?;
     Ok(Some(caller))
 }
 
@@ -184,12 +195,26 @@ pub struct TokenAccess {
     pub expires_at: Option<Timestamp>,
 }
 
+/// The reads of [`find_access`] for a token of this user, to be read ahead.
+pub fn reads_of_access(db: &impl StoreRead, id: TokenId, org: OrgId, user: UserId) -> Vec<BoundRead> {
+    vec![
+        read_of_owner(db, id),
+        provider_identity::read_of_standing(org, user),
+        grant::read_of_member(user),
+        second_factor::read_of_missing(user),
+    ]
+}
+
+fn read_of_owner(db: &impl StoreRead, id: TokenId) -> BoundRead {
+    BoundRead::new(&STANDING, [text(id), db.now().into()])
+}
+
 /// The current access of the token. `None` if the token is no longer valid, its user is no longer a member, or no
 /// identity provider vouches for the user.
 pub fn find_access(db: &mut impl StoreRead, id: TokenId) -> Result<Option<TokenAccess>, StoreError> {
-    let now = db.now();
-    let found: Option<TokenOwner> = db.fetch_optional(&STANDING, &[text(id), now.into()])?;
-    let Some(TokenOwner { org, user, role, expires_at, limits }) = found else { return Ok(None) };
+    let found: Vec<TokenOwner> = db.fetch_bound(&read_of_owner(db, id))?;
+    let Some(owner) = found.into_iter().next() else { return Ok(None) };
+    let TokenOwner { org, user, role, expires_at, limits } = owner;
     if !provider_identity::load_standing(db, org, user)?.is_good() {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Users: people, who can log in, and service accounts, which only have tokens.
+//! Users: people, who can log in, and service accounts, which only have tokens. Agents are service accounts.
 
 use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email};
@@ -41,6 +41,8 @@ pub enum UserAccount {
     },
     Service {
         owner: UserId,
+        /// Whether it is the account of an agent, which has limits in each of its organizations.
+        is_agent: bool,
     },
 }
 
@@ -48,7 +50,8 @@ impl UserAccount {
     pub fn kind(&self) -> &'static str {
         match self {
             UserAccount::Person { .. } => "person",
-            UserAccount::Service { .. } => "service",
+            UserAccount::Service { is_agent: false, .. } => "service",
+            UserAccount::Service { is_agent: true, .. } => "agent",
         }
     }
 }
@@ -56,10 +59,10 @@ impl UserAccount {
 impl FromRow for UserAccount {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let kind: String = row.take()?;
-        if kind == "service" {
+        if kind != "person" {
             let owner = row.take()?;
             row.skip(2);
-            return Ok(UserAccount::Service { owner });
+            return Ok(UserAccount::Service { owner, is_agent: kind == "agent" });
         }
         row.skip(1);
         let (password_hash, password_is_generated) = row.take()?;
@@ -73,7 +76,7 @@ impl ToParams for UserAccount {
             UserAccount::Person { password_hash, password_is_generated } => {
                 (None, password_hash.as_ref(), *password_is_generated)
             }
-            UserAccount::Service { owner } => (Some(owner), None, false),
+            UserAccount::Service { owner, .. } => (Some(owner), None, false),
         };
         (self.kind(), owner, hash, is_generated).to_params(params)
     }

@@ -1,10 +1,15 @@
 //! The feed publishes committed events in order, to the followers of their organization only.
 
+use std::time::Duration;
+
 use berth_core::event::{Event, EventKind, EventSubject, NewEvent};
 use berth_store::feed::{EventFollower, FeedItem};
 use berth_store::{StoreError, TxContext};
 
 use super::{StoreFixture, create_organization, create_pipeline};
+
+const FIRST_EVENTS_MAX: i64 = 200;
+const FIRST_EVENT_WAIT: Duration = Duration::from_millis(100);
 
 /// Returns the next event. Skips event 1, which was committed before the follower subscribed but may still be received.
 async fn next_event(follower: &mut EventFollower) -> Event {
@@ -19,12 +24,28 @@ async fn next_event(follower: &mut EventFollower) -> Event {
     }
 }
 
+/// Creates pipelines until the follower receives one: on PostgreSQL, it receives what is committed after the listener has
+/// first polled. Returns their number, and that of the received event.
+async fn wait_for_first_event(fixture: &StoreFixture, follower: &mut EventFollower) -> (i64, i64) {
+    for number in 1..=FIRST_EVENTS_MAX {
+        let name = format!("first-{number}");
+        let context = TxContext::system(Some(fixture.org));
+        let made = fixture.store.transact(context, move |tx| create_pipeline(tx, &name, tx.now()));
+        made.await.unwrap();
+        if let Ok(event) = tokio::time::timeout(FIRST_EVENT_WAIT, next_event(follower)).await {
+            return (number, event.sequence);
+        }
+    }
+    panic!("no event after {FIRST_EVENTS_MAX} commits");
+}
+
 #[tokio::test]
 async fn follower_receives_committed_events_in_order() {
     let fixture = tokio::task::spawn_blocking(StoreFixture::new).await.unwrap();
     let (store, org) = (&fixture.store, fixture.org);
     let mut follower = store.follow(org);
     let mut second = store.follow(org);
+    let (created, first) = wait_for_first_event(&fixture, &mut follower).await;
     for number in 0..20 {
         let refused = store.transact(TxContext::system(Some(org)), |tx| {
             tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))?;
@@ -37,7 +58,9 @@ async fn follower_receives_committed_events_in_order() {
             .await
             .unwrap();
     }
-    for wanted in 2..=21 {
+    assert_eq!(next_event(&mut second).await.sequence, first);
+    // The organization itself is the first event.
+    for wanted in first + 1..=1 + created + 20 {
         assert_eq!(next_event(&mut follower).await.sequence, wanted);
         assert_eq!(next_event(&mut second).await.sequence, wanted);
     }
@@ -47,6 +70,7 @@ async fn follower_receives_committed_events_in_order() {
 async fn follower_receives_no_events_of_another_organization() {
     let fixture = tokio::task::spawn_blocking(StoreFixture::new).await.unwrap();
     let mut follower = fixture.store.follow(fixture.org);
+    wait_for_first_event(&fixture, &mut follower).await;
     let fixture = tokio::task::spawn_blocking(move || {
         create_organization(&fixture.store, "globex");
         fixture

@@ -15,12 +15,15 @@ fn list_offset_and_total_are_exact() {
     // The ids contain times that are far apart and in no particular order.
     let all = fixture.transact(|tx| {
         (0..ROWS)
-            .map(|n| create_pipeline(tx, &format!("p-{n}"), Timestamp::from_micros(scatter(n) * 1_000_000)))
+            .map(|n| {
+                create_pipeline(tx, &format!("pipe-{n}"), Timestamp::from_micros(scatter(n) * 1_000_000))
+            })
             .collect::<Result<Vec<_>, _>>()
     });
     let mut left = all.unwrap();
     left.sort_by_key(|pipeline| pipeline.id);
     check_pages(&fixture, &left);
+    check_searches(&fixture, &left);
 
     let (gone, kept): (Vec<_>, Vec<_>) =
         left.into_iter().enumerate().partition(|(n, _)| scatter(*n) % 3 == 0);
@@ -33,7 +36,9 @@ fn list_offset_and_total_are_exact() {
             Ok(())
         })
         .unwrap();
-    check_pages(&fixture, &kept.into_iter().map(|(_, pipeline)| pipeline).collect::<Vec<_>>());
+    let kept: Vec<_> = kept.into_iter().map(|(_, pipeline)| pipeline).collect();
+    check_pages(&fixture, &kept);
+    check_searches(&fixture, &kept);
 }
 
 fn check_pages(fixture: &StoreFixture, expected: &[Pipeline]) {
@@ -71,6 +76,30 @@ fn check_pages(fixture: &StoreFixture, expected: &[Pipeline]) {
         from = PageStart::After(last.to_string());
     }
     assert_eq!(walked, expected);
+}
+
+/// Searches for text that every pipeline contains, that some contain, and that none contains.
+fn check_searches(fixture: &StoreFixture, expected: &[Pipeline]) {
+    for search in ["pipe", "PIPE-1", "e-12", "99", "-7", "2501", "pipe-13 ", "pepi", "ipe-ipe"] {
+        let wanted: Vec<_> = expected
+            .iter()
+            .filter(|pipeline| pipeline.slug.as_str().contains(&search.to_lowercase()))
+            .map(|pipeline| pipeline.id)
+            .collect();
+        let filter = PipelineFilter { search: Some(search.to_owned()), status: Some("active".to_owned()) };
+        for offset in [0, wanted.len().min(7), wanted.len()] {
+            let from = PageStart::Offset(i64::try_from(offset).unwrap());
+            let filter = filter.clone();
+            let page = fixture.transact(move |tx| pipeline::list(tx, &filter, &from, 20)).unwrap();
+            let found: Vec<_> = page.items.iter().map(|pipeline| pipeline.id).collect();
+            assert_eq!(
+                found,
+                wanted[offset..].iter().take(20).copied().collect::<Vec<_>>(),
+                "{search} at {offset}"
+            );
+            assert_eq!(page.total, Some(i64::try_from(wanted.len()).unwrap()), "{search}");
+        }
+    }
 }
 
 #[test]

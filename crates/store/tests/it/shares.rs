@@ -13,7 +13,7 @@ use berth_core::event::{Actor, EventKind, EventSubject, NewEvent};
 use berth_core::id::{AnalysisId, DeploymentId, EnvironmentId, OrgId, RegistryId, RepositoryId, StepRunId};
 use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::grammar::StepId;
-use berth_core::pipeline::model::{EnvironmentDefinition, ReleaseAction};
+use berth_core::pipeline::model::{EnvironmentDefinition, QueuePolicy, ReleaseAction};
 use berth_core::registry::{Registry, RegistryName};
 use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState};
 use berth_core::time::Timestamp;
@@ -57,6 +57,7 @@ fn add_repository(tx: &mut Tx<'_>, at: i64) -> Result<RepositoryId, StoreError> 
         url: RemoteUrl::parse(&format!("/srv/{id}")).unwrap(),
         credential: None,
         poll_seconds: 60,
+        is_partial: false,
         seen: RepositorySyncState { due_at: Some(at_second(at)), ..RepositorySyncState::default() },
         version: 1,
         created_at: at_second(at),
@@ -123,6 +124,7 @@ fn add_startable(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
             ttl: None,
             labels: vec![],
             owner: None,
+            queue: QueuePolicy::default(),
             vars: BTreeMap::new(),
             skip: BTreeSet::new(),
         },

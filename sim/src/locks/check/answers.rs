@@ -186,6 +186,10 @@ fn check_session(
             let nearer = named.expires_at.is_some_and(|at| session.expires_at.is_none_or(|new| new < at));
             ensure!(!nearer, "L21", "an extension brought the end nearer");
         }
+        LockRequest::RenewLease { .. } => {
+            let fine = session.id == named.id && session.lease_expires_at >= named.lease_expires_at;
+            ensure!(fine, "L21", "a heartbeat brought the end of the lease nearer");
+        }
         LockRequest::HandOver { .. } => {
             let ended = moves.ended_sessions().find(|it| it.id == named.id);
             let successor = ended.and_then(|it| it.end.as_ref()).and_then(|end| end.successor);
@@ -353,6 +357,9 @@ fn check_invalid(before: &Lock, text: &str, seen: &ObservedStep<'_>) -> LockChec
             !lock.environment.is_declared
                 || lock.tickets.len() >= TICKETS_WAITING_MAX
                 || (*mode != TakeoverMode::Now && lock.tickets.iter().any(announced))
+        }
+        LockRequest::RenewLease { .. } => {
+            seen.step.subject.session.as_ref().is_some_and(|named| named.lease_seconds.is_none())
         }
         LockRequest::HandOver { .. } => !lock.environment.is_declared || is_announced(lock),
         LockRequest::Deploy { on_conflict, .. } => {

@@ -21,12 +21,26 @@ pub(super) struct SessionClock {
     pub(super) session: SessionId,
     ttl_seconds: Option<i64>,
     pub(super) expires_at: Option<Timestamp>,
+    lease_seconds: Option<i64>,
+    pub(super) lease_until: Option<Timestamp>,
+    /// The end of the lease when the environment was last written. A heartbeat does not write it.
+    pub(super) lease_on_agenda: Option<Timestamp>,
     idle_seconds: Option<i64>,
     active_at: Timestamp,
 }
 
 impl SessionClock {
-    /// Returns when the session ends and why. A session with unfinished deployments does not become idle.
+    /// Returns when the session ends and why: at its lease, if that comes before the end that people are told.
+    pub(super) fn next_end(&self, is_busy: bool) -> Option<(Timestamp, SessionEndReason)> {
+        let lease = self.lease_until.map(|at| (at, SessionEndReason::Lease));
+        match (self.expected_end(is_busy), lease) {
+            (Some(end), Some(lease)) => Some(if lease.0 < end.0 { lease } else { end }),
+            (end, lease) => end.or(lease),
+        }
+    }
+
+    /// Returns when the session ends and why, apart from its lease. A session with unfinished deployments does not
+    /// become idle.
     pub(super) fn expected_end(&self, is_busy: bool) -> Option<(Timestamp, SessionEndReason)> {
         let expiry = self.expires_at.map(|at| (at, SessionEndReason::Expired));
         let idle = self.idle_seconds.filter(|_| !is_busy);
@@ -47,8 +61,15 @@ impl SessionClock {
 
     fn extend(&mut self, seconds: Option<i64>, now: Timestamp) {
         self.active_at = self.active_at.max(now);
+        self.renew_lease(now);
         if let (Some(at), Some(seconds)) = (self.expires_at, seconds.or(self.ttl_seconds)) {
             self.expires_at = Some(at.max(now.plus_seconds(seconds)));
+        }
+    }
+
+    fn renew_lease(&mut self, now: Timestamp) {
+        if let (Some(at), Some(seconds)) = (self.lease_until, self.lease_seconds) {
+            self.lease_until = Some(at.max(now.plus_seconds(seconds)));
         }
     }
 
@@ -68,6 +89,11 @@ impl SessionClock {
             }
             _ => None,
         };
+        let lease_seconds = match (granted, &seen.step.request) {
+            (Some(terms), _) => terms.lease_seconds,
+            (None, LockRequest::Claim { lease_seconds, .. }) => *lease_seconds,
+            _ => None,
+        };
         let default = configuration.ttl.map(|ttl| ttl.as_secs().cast_signed());
         let ttl_seconds = wished.or(default);
         let idle = configuration.release.iter().find_map(|rule| match rule {
@@ -75,10 +101,14 @@ impl SessionClock {
             ReleaseCondition::PrClosed => None,
         });
         let now = seen.step.moment.now;
+        let lease_until = lease_seconds.map(|seconds| now.plus_seconds(seconds));
         Self {
             session: session.id,
             ttl_seconds,
             expires_at: ttl_seconds.map(|seconds| now.plus_seconds(seconds)),
+            lease_seconds,
+            lease_until,
+            lease_on_agenda: lease_until,
             idle_seconds: idle,
             active_at: now,
         }
@@ -102,7 +132,7 @@ pub(super) fn check_ends(
         return Ok(());
     }
     let now = seen.step.moment.now;
-    let due = clock.expected_end(is_busy(before, clock.session)).filter(|(at, _)| *at <= now);
+    let due = clock.next_end(is_busy(before, clock.session)).filter(|(at, _)| *at <= now);
     let ended = moves.ended_sessions().find(|it| it.id == clock.session);
     let reason = ended.and_then(|it| it.end.as_ref()).map(|end| end.reason);
     match due {
@@ -115,10 +145,13 @@ pub(super) fn check_ends(
         // The session was not due before this command, so it must not expire in this step, even if the command ended
         // its last deployment.
         None => ensure!(
-            !matches!(reason, Some(SessionEndReason::Expired | SessionEndReason::Idle)),
+            !matches!(
+                reason,
+                Some(SessionEndReason::Expired | SessionEndReason::Idle | SessionEndReason::Lease)
+            ),
             "L21",
             "the session was ended as {reason:?} before its time, which is {:?}",
-            clock.expected_end(is_busy(before, clock.session))
+            clock.next_end(is_busy(before, clock.session))
         ),
     }
     Ok(())
@@ -137,6 +170,14 @@ impl EnvironmentMemory {
                 }
                 (LockRequest::Deploy { .. }, LockAnswer::Deployment(_)) => clock.extend(None, now),
                 _ => {}
+            }
+            if !seen.step.decision.changes.is_empty() {
+                clock.lease_on_agenda = clock.lease_until;
+            }
+            if let (LockRequest::RenewLease { .. }, LockAnswer::Session(_)) =
+                (&seen.step.request, &seen.step.decision.answer)
+            {
+                clock.renew_lease(now);
             }
             let ours = DeploymentPurpose::Session(clock.session);
             if moves.deployments.iter().any(|(_, it)| it.target.purpose == ours && it.status.is_final()) {

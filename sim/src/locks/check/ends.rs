@@ -49,7 +49,9 @@ fn check_cause(
         }
         // `clock::check_ends` checks whether the expiry was correct. Here, only check that no person is named as the
         // cause.
-        (SessionEndReason::Expired | SessionEndReason::Idle, _) => end.by.id.is_none(),
+        (SessionEndReason::Expired | SessionEndReason::Idle | SessionEndReason::Lease, _) => {
+            end.by.id.is_none()
+        }
         _ => false,
     };
     ensure!(fine, "L4", "session {number} ended as {} by {request:?}", end.reason.as_str());
@@ -104,7 +106,12 @@ fn check_reset(
     let reason = session.end.as_ref().map(|end| end.reason);
     let is_plain = matches!(
         reason,
-        Some(SessionEndReason::Released | SessionEndReason::Expired | SessionEndReason::Idle)
+        Some(
+            SessionEndReason::Released
+                | SessionEndReason::Expired
+                | SessionEndReason::Idle
+                | SessionEndReason::Lease
+        )
     );
     let is_under_way = before.deployments.iter().any(|it| {
         it.target.purpose == DeploymentPurpose::Reset && !matches!(it.status, DeploymentState::Cancelling(_))

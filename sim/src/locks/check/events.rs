@@ -96,12 +96,15 @@ fn expected_events(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Vec<Expe
 
 const fn end_event_kind(reason: SessionEndReason) -> EventKind {
     match reason {
-        SessionEndReason::Released | SessionEndReason::EnvironmentDeleted | SessionEndReason::Restored => {
-            EventKind::SessionReleased
-        }
+        SessionEndReason::Released
+        | SessionEndReason::EnvironmentDeleted
+        | SessionEndReason::AgentsStopped
+        | SessionEndReason::Restored => EventKind::SessionReleased,
         SessionEndReason::HandedOver => EventKind::SessionHandedOver,
         SessionEndReason::Overridden => EventKind::SessionOverridden,
-        SessionEndReason::Expired | SessionEndReason::Idle => EventKind::SessionExpired,
+        SessionEndReason::Expired | SessionEndReason::Idle | SessionEndReason::Lease => {
+            EventKind::SessionExpired
+        }
     }
 }
 

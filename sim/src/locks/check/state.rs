@@ -168,8 +168,15 @@ fn check_time(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> LockCh
         session.expires_at,
         clock.expires_at
     );
+    ensure!(
+        session.lease_expires_at == clock.lease_until,
+        "L21",
+        "the lease ends at {:?}, but {:?} was given",
+        session.lease_expires_at,
+        clock.lease_until
+    );
     let is_busy = is_busy(seen.after, session.id);
-    if let Some((at, reason)) = clock.expected_end(is_busy) {
+    if let Some((at, reason)) = clock.next_end(is_busy) {
         ensure!(at > now, "L17", "the session is active past its end at {at} ({})", reason.as_str());
     }
     if let Some((from, at)) = clock.announcement(is_busy) {
@@ -229,6 +236,7 @@ fn due_at(memory: &EnvironmentMemory, lock: &Lock) -> Option<Timestamp> {
     if let (Some(session), Some(clock)) = (&lock.session, &memory.clock) {
         let is_busy = is_busy(lock, session.id);
         times.extend(clock.expected_end(is_busy).map(|(at, _)| at));
+        times.extend(clock.lease_on_agenda);
         let warning = clock.announcement(is_busy).filter(|(_, end)| session.warned_of != Some(*end));
         times.extend(warning.map(|(from, _)| from));
         let mut plans = lock.tickets.iter().filter_map(|ticket| ticket.takeover.as_ref());

@@ -7,7 +7,7 @@ use berth_core::time::Timestamp;
 use berth_server::upkeep::backup::{BackupDatabase, backup};
 
 use super::InstallationArgs;
-use crate::cmd::print_line;
+use crate::output::JsonArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct BackupArgs {
@@ -19,9 +19,8 @@ pub(crate) struct BackupArgs {
     /// With PostgreSQL: back up only logs and artifacts; use PostgreSQL's tools for the database
     #[arg(long)]
     files_only: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(super) fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
@@ -38,17 +37,15 @@ pub(super) fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     let manifest = backup(&found.data_dir, &database, &args.to, Timestamp::from_micros(now))?;
     let bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     let root_key = manifest.root_key_id.as_deref().unwrap_or("not created yet");
-    print_line(&if args.json {
-        serde_json::json!({
-            "path": args.to.display().to_string(),
-            "files": manifest.files.len(),
-            "bytes": bytes,
-            "epoch": manifest.epoch,
-            "rootKeyId": manifest.root_key_id,
-            "heads": manifest.heads,
-        })
-        .to_string()
-    } else {
+    let raw = serde_json::json!({
+        "path": args.to.display().to_string(),
+        "files": manifest.files.len(),
+        "bytes": bytes,
+        "epoch": manifest.epoch,
+        "rootKeyId": manifest.root_key_id,
+        "heads": manifest.heads,
+    });
+    args.json.output().print_reply(&raw, || {
         let to = args.to.display();
         let count = manifest.files.len();
         format!(

@@ -9,9 +9,9 @@ use berth_store::admin::copy::{CopiedTable, CopyDirection, copy_database};
 use berth_store::admin::read_only::ReadOnly;
 use berth_store::data_dir::DataDir;
 
-use crate::cmd::print_line;
 use crate::config::ServerSettings;
 use crate::logging;
+use crate::output::JsonArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct CopyArgs {
@@ -21,9 +21,8 @@ pub(crate) struct CopyArgs {
     /// Empty target, in the same form
     #[arg(long, value_name = "PLACE")]
     to: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(super) fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
@@ -64,11 +63,10 @@ pub(super) fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
         verified.problems.join("; ")
     );
     let rows: u64 = copied.iter().map(|it| it.rows).sum();
-    print_line(&if args.json {
-        let tables = copied.iter().map(|CopiedTable { table, rows }| (table.clone(), (*rows).into()));
-        let tables = tables.collect::<serde_json::Map<_, _>>();
-        serde_json::json!({ "tables": tables, "rows": rows, "eventsVerified": verified.events }).to_string()
-    } else {
+    let tables = copied.iter().map(|CopiedTable { table, rows }| (table.clone(), (*rows).into()));
+    let tables = tables.collect::<serde_json::Map<_, _>>();
+    let raw = serde_json::json!({ "tables": tables, "rows": rows, "eventsVerified": verified.events });
+    args.json.output().print_reply(&raw, || {
         let next = match direction {
             CopyDirection::ToPostgres => {
                 format!("berth serve --data-dir {} --database postgres://…", data_dir.display())

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{InstallationArgs, LocatedInstallation};
 use crate::embedded;
-use crate::output::CommandOutput;
+use crate::output::JsonArgs;
 
 /// The doctor warns below `FREE_BYTES_WANTED` of free disk space and fails below `FREE_BYTES_MIN`.
 const FREE_BYTES_WANTED: u64 = 1024 * 1024 * 1024;
@@ -27,9 +27,8 @@ const CLOCK_BEHIND_S_MAX: i64 = 60;
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     place: InstallationArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 enum CheckState {
@@ -74,6 +73,7 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         check_root_key(&found),
         check_database(&found),
         check_disk(&found),
+        check_storage(&found),
         check_git(),
         check_sandbox(&found),
         check_clock(&found),
@@ -83,8 +83,8 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let raw =
         checks.iter().map(|it| json!({"check": it.name, "state": it.state.as_str(), "detail": it.detail}));
     let row = |it: &DoctorCheck| vec![it.state.as_str().to_owned(), it.name.to_owned(), it.detail.clone()];
-    let (raw, rows) = (raw.collect(), checks.iter().map(row).collect::<Vec<_>>());
-    CommandOutput::new(args.json).print_wrapped_table(&raw, &["state", "check", "detail"], &rows)?;
+    let (raw, rows) = (raw.collect::<serde_json::Value>(), checks.iter().map(row).collect::<Vec<_>>());
+    args.json.output().print_wrapped_table(&raw, &["state", "check", "detail"], &rows, "")?;
     Ok(if is_fit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -153,6 +153,19 @@ fn check_disk(found: &LocatedInstallation) -> DoctorCheck {
         warn(name, format!("{text}; free some space, or set retention.log_days and retention.artifact_days"))
     } else {
         ok(name, text)
+    }
+}
+
+fn check_storage(found: &LocatedInstallation) -> DoctorCheck {
+    let name = "object storage";
+    let storage = match found.settings.storage.open() {
+        Ok(Some(storage)) => storage,
+        Ok(None) => return ok(name, "not configured; logs and artifacts are in the data directory"),
+        Err(error) => return fail(name, format!("{error:#}")),
+    };
+    match storage.check() {
+        Ok(()) => ok(name, format!("{} can be written, read, listed and deleted", storage.url())),
+        Err(error) => fail(name, format!("{}: {error}", storage.url())),
     }
 }
 

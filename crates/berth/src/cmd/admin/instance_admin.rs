@@ -7,7 +7,8 @@ use berth_server::admin::{self, AdminRequest, AdminResponse};
 use berth_store::Store;
 
 use super::InstallationArgs;
-use crate::cmd::{open_store, print_line};
+use crate::cmd::open_store;
+use crate::output::JsonArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct InstanceAdminArgs {
@@ -19,9 +20,8 @@ pub(crate) struct InstanceAdminArgs {
     remove: bool,
     #[command(flatten)]
     place: InstallationArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(super) fn run(args: &InstanceAdminArgs) -> anyhow::Result<ExitCode> {
@@ -45,9 +45,7 @@ pub(super) fn run(args: &InstanceAdminArgs) -> anyhow::Result<ExitCode> {
             anyhow::bail!("unexpected response from the server")
         }
     };
-    print_line(&if args.json {
-        serde_json::json!({ "instanceAdmins": admins }).to_string()
-    } else {
+    args.json.output().print_reply(&serde_json::json!({ "instanceAdmins": admins }), || {
         let list = if admins.is_empty() { "none".to_owned() } else { admins.join(", ") };
         format!("Instance admins: {list}")
     })?;

@@ -10,6 +10,7 @@ mod reset_second_factor;
 mod restore;
 mod rotate_keys;
 mod sql;
+mod storage;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -45,6 +46,9 @@ pub(crate) enum AdminCommand {
     RotateKeys(rotate_keys::RotateKeysArgs),
     /// Run a read-only SQL query
     Sql(sql::SqlArgs),
+    /// Move logs and artifacts to object storage
+    #[command(subcommand)]
+    Storage(storage::StorageCommand),
 }
 
 /// Flags that select an installation.
@@ -118,6 +122,7 @@ pub(crate) fn run(command: &AdminCommand) -> anyhow::Result<ExitCode> {
         AdminCommand::ResetSecondFactor(args) => reset_second_factor::run(args),
         AdminCommand::RotateKeys(args) => rotate_keys::run(args),
         AdminCommand::Sql(args) => sql::run(args),
+        AdminCommand::Storage(command) => storage::run(command),
     }
 }
 

@@ -9,15 +9,15 @@ use berth_store::data_dir::DataDir;
 use berth_store::incarnation;
 
 use super::{InstallationArgs, recovery_json, recovery_text};
-use crate::cmd::{print_line, to_cli_error};
+use crate::cmd::to_cli_error;
+use crate::output::JsonArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct RaiseEpochArgs {
     #[command(flatten)]
     place: InstallationArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(super) fn run(args: &RaiseEpochArgs) -> anyhow::Result<ExitCode> {
@@ -38,6 +38,6 @@ pub(super) fn run(args: &RaiseEpochArgs) -> anyhow::Result<ExitCode> {
             settle(&mut Store::open_postgres(url)?, None).map_err(to_cli_error)?
         }
     };
-    print_line(&if args.json { recovery_json(&settled).to_string() } else { recovery_text(&settled) })?;
+    args.json.output().print_reply(&recovery_json(&settled), || recovery_text(&settled))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,8 @@ use berth_server::config::local_dashboard;
 use berth_store::Store;
 
 use super::InstallationArgs;
-use crate::cmd::{open_store, print_line};
+use crate::cmd::open_store;
+use crate::output::JsonArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct ResetPasswordArgs {
@@ -17,9 +18,8 @@ pub(crate) struct ResetPasswordArgs {
     email: Email,
     #[command(flatten)]
     place: InstallationArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(super) fn run(args: &ResetPasswordArgs) -> anyhow::Result<ExitCode> {
@@ -49,9 +49,7 @@ pub(super) fn run(args: &ResetPasswordArgs) -> anyhow::Result<ExitCode> {
             anyhow::bail!("unexpected response from the server")
         }
     };
-    print_line(&if args.json {
-        serde_json::json!({ "url": url, "expiresAt": expires_at }).to_string()
-    } else {
+    args.json.output().print_reply(&serde_json::json!({ "url": url, "expiresAt": expires_at }), || {
         format!(
             "{url}\n\nSend this link to {} privately. It works once and expires at {expires_at}.",
             args.email

@@ -7,7 +7,8 @@ use berth_server::admin::{self, AdminRequest, AdminResponse};
 use berth_store::Store;
 
 use super::InstallationArgs;
-use crate::cmd::{open_store, print_line};
+use crate::cmd::open_store;
+use crate::output::JsonArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct ResetSecondFactorArgs {
@@ -16,9 +17,8 @@ pub(crate) struct ResetSecondFactorArgs {
     email: Email,
     #[command(flatten)]
     place: InstallationArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(super) fn run(args: &ResetSecondFactorArgs) -> anyhow::Result<ExitCode> {
@@ -44,9 +44,7 @@ pub(super) fn run(args: &ResetSecondFactorArgs) -> anyhow::Result<ExitCode> {
             anyhow::bail!("unexpected response from the server")
         }
     }
-    print_line(&if args.json {
-        serde_json::json!({ "email": args.email.to_string() }).to_string()
-    } else {
+    args.json.output().print_reply(&serde_json::json!({ "email": args.email.to_string() }), || {
         format!("Reset the second factor of {}. They can now log in with the password alone.", args.email)
     })?;
     Ok(ExitCode::SUCCESS)

@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use berth_server::upkeep::restore::restore;
 
 use super::{InstallationArgs, recovery_json, recovery_text, verify};
-use crate::cmd::print_line;
-use crate::output::print_note;
+use crate::output::{JsonArgs, print_note};
 
 #[derive(clap::Args)]
 pub(crate) struct RestoreArgs {
@@ -19,28 +18,26 @@ pub(crate) struct RestoreArgs {
     /// Root key file; backups do not contain it [default: DIR/root.key]
     #[arg(long, value_name = "FILE")]
     root_key_file: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(super) fn run(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let found = args.place.locate()?;
     anyhow::ensure!(
         found.database.is_none(),
-        "restore PostgreSQL with its own tools, copy logs/ and artifacts/ back, then run `berth admin raise-epoch`"
+        "restore PostgreSQL with its own tools, copy logs/ and artifacts/ back unless they are in object storage, then run `berth admin raise-epoch`"
     );
     let key = found.root_key_path(args.root_key_file.as_deref());
-    let restored = restore(&args.from, &found.data_dir, &key)?;
+    let storage = found.settings.storage.open()?;
+    let restored = restore(&args.from, &found.data_dir, &key, storage.as_deref())?;
     let manifest = &restored.manifest;
-    print_line(&if args.json {
-        let mut told = recovery_json(&restored.settled);
-        told["backupOf"] = manifest.created_at.clone().into();
-        told["secretsOpened"] = restored.secrets.into();
-        told["isNoted"] = restored.unnoted.is_none().into();
-        told["verified"] = verify::to_json(&restored.verified);
-        told.to_string()
-    } else {
+    let mut raw = recovery_json(&restored.settled);
+    raw["backupOf"] = manifest.created_at.clone().into();
+    raw["secretsOpened"] = restored.secrets.into();
+    raw["isNoted"] = restored.unnoted.is_none().into();
+    raw["verified"] = verify::to_json(&restored.verified);
+    args.json.output().print_reply(&raw, || {
         format!(
             "Restored the backup of {} to {}; {} secrets can be decrypted.\n{}\n{}",
             manifest.created_at,

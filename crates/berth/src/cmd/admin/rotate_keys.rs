@@ -9,7 +9,8 @@ use berth_store::Store;
 use berth_store::data_dir::DataDir;
 
 use super::InstallationArgs;
-use crate::cmd::{open_store, print_line};
+use crate::cmd::open_store;
+use crate::output::JsonArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct RotateKeysArgs {
@@ -18,9 +19,8 @@ pub(crate) struct RotateKeysArgs {
     /// Root key file, if the server is not running [default: DIR/root.key]
     #[arg(long, value_name = "FILE")]
     root_key_file: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(super) fn run(args: &RotateKeysArgs) -> anyhow::Result<ExitCode> {
@@ -52,9 +52,8 @@ pub(super) fn run(args: &RotateKeysArgs) -> anyhow::Result<ExitCode> {
             anyhow::bail!("unexpected response from the server")
         }
         AdminResponse::Rotated { root_key_id, data_keys } => {
-            print_line(&if args.json {
-                serde_json::json!({ "rootKeyId": root_key_id, "dataKeys": data_keys }).to_string()
-            } else {
+            let raw = serde_json::json!({ "rootKeyId": root_key_id, "dataKeys": data_keys });
+            args.json.output().print_reply(&raw, || {
                 format!(
                     "The root key is now {root_key_id}; re-encrypted {data_keys} data keys. Store a copy of the new key file."
                 )

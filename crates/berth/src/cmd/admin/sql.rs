@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::{Map, Value};
 
 use super::InstallationArgs;
-use crate::output::{CommandOutput, print_note};
+use crate::output::{JsonArgs, print_note};
 
 /// Maximum value of `--rows`.
 const ROWS_MAX: u32 = 10_000;
@@ -20,9 +20,8 @@ pub(crate) struct SqlArgs {
     /// Maximum number of rows
     #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(ROWS_MAX)))]
     rows: u32,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
     /// SELECT statement
     question: String,
 }
@@ -38,7 +37,7 @@ pub(super) fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     let shown = |row: &Vec<Option<String>>| row.iter().map(|cell| cell.clone().unwrap_or_default()).collect();
     let heading: Vec<&str> = table.columns.iter().map(String::as_str).collect();
     let rows: Vec<_> = table.rows.iter().map(shown).collect();
-    CommandOutput::new(args.json).print_table(&raw, &heading, &rows, "No rows")?;
+    args.json.output().print_table(&raw, &heading, &rows, "No rows")?;
     if table.has_more {
         print_note(&format!("More than {} rows; increase --rows or narrow the query.", args.rows));
     }

@@ -6,21 +6,22 @@ use std::process::ExitCode;
 use berth_server::upkeep::verify::{VerifyReport, verify};
 
 use super::InstallationArgs;
-use crate::cmd::print_line;
+use crate::output::JsonArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     place: InstallationArgs,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let found = args.place.locate_existing()?;
-    let verified = verify(&mut found.open_read_only()?, &found.data_dir, &BTreeMap::new())?;
-    print_line(&if args.json { to_json(&verified).to_string() } else { to_text(&verified) })?;
+    let storage = found.settings.storage.open()?;
+    let mut db = found.open_read_only()?;
+    let verified = verify(&mut db, &found.data_dir, &BTreeMap::new(), storage.as_deref())?;
+    args.json.output().print_reply(&to_json(&verified), || to_text(&verified))?;
     Ok(exit_code(&verified))
 }
 

@@ -39,7 +39,7 @@ fn add_member(
             Some(password_hash) => {
                 UserAccount::Person { password_hash: Some(password_hash), password_is_generated: true }
             }
-            None => UserAccount::Service { owner },
+            None => UserAccount::Service { owner, is_agent: false },
         };
         let (id, created_at) = (UserId::from_parts(tx.now(), tx.entropy()?), tx.now());
         user::put(tx, &User { id, name: shown, email, account, created_at })?;

@@ -7,6 +7,7 @@ use berth_api::session::{
     AnySessionNew, ClaimResult, EtaBasis, ForceClaim, ForceMode, SessionNew, TicketStatus, WireSession,
     WireTicket,
 };
+use berth_core::environment::limits::{LEASE_S_MAX, LEASE_S_MIN};
 
 use super::confirm;
 use super::exec;
@@ -19,7 +20,7 @@ use crate::client::{ApiClient, ApiReply, ClientError, exit_code, percent_encode}
 use crate::cmd::commit::resolve_commit;
 use crate::cmd::watch;
 use crate::output::time::{format_clock, format_duration, format_time_left, parse_seconds};
-use crate::output::{CommandOutput, LiveDisplay};
+use crate::output::{CommandOutput, LiveDisplay, print_note};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -37,8 +38,15 @@ pub(super) struct ClaimArgs {
     #[arg(long = "for", value_name = "CONTACT")]
     contact: Option<String>,
     /// Expire after this long, for example 2h [default: the environment's ttl]
-    #[arg(long, value_parser = parse_seconds, conflicts_with = "command")]
+    ///
+    /// With a command, it requires --lease: otherwise the session lasts for as long as the command runs.
+    #[arg(long, value_parser = parse_seconds)]
     ttl: Option<i64>,
+    /// End the session if no heartbeat arrives for this long, from 15s to 10m
+    ///
+    /// A command's session gets heartbeats while the command runs; otherwise send them with `berth env heartbeat`.
+    #[arg(long, value_name = "TIME", value_parser = parse_lease_seconds, conflicts_with = "keep_on_failure")]
+    lease: Option<i64>,
     /// Wait in the queue if the environment is held
     #[arg(long)]
     queue: bool,
@@ -94,11 +102,18 @@ pub(super) struct TakeOverArgs {
 
 pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -> anyhow::Result<ExitCode> {
     let target = args.target.resolve(client)?;
+    let has_own_ttl = args.command.is_empty() || args.lease.is_some();
+    if args.ttl.is_some() && !has_own_ttl {
+        let text =
+            "--ttl with a command requires --lease; without it, the session lasts as long as the command";
+        return Err(ClientError::Usage(text.to_owned()).into());
+    }
     let body = SessionNew {
         commit_id: args.commit.as_deref().map(resolve_commit).transpose()?,
         context: args.why.clone(),
         contact: args.contact.clone(),
-        ttl_seconds: if args.command.is_empty() { args.ttl } else { Some(exec::TTL_S) },
+        ttl_seconds: if has_own_ttl { args.ttl } else { Some(exec::TTL_S) },
+        lease_seconds: args.lease,
         deploy: args.no_deploy.then_some(false),
         queue: Some(args.queue),
         wait_seconds: args.wait,
@@ -135,10 +150,27 @@ pub(super) fn claim(client: &ApiClient, out: &CommandOutput, args: &ClaimArgs) -
     }
     undo.arm(place.session_path(&session.data.session_id));
     if args.command.is_empty() {
-        undo.disarm();
+        undo.disarm(keep_note(&place));
         return report_session(client, out, &place, &session, args.detach);
     }
     exec::run_command(client, &place, &session.data, &undo, &args.command, args.keep_on_failure)
+}
+
+/// What an interrupt means while the first deployment of the session is watched.
+fn keep_note(place: &EnvironmentRef) -> String {
+    let EnvironmentRef { pipeline, name } = place;
+    format!(
+        "You still hold {name}, and its deployment continues. Watch it with `berth status {pipeline} --watch`, release \
+         {name} with `berth env release {pipeline}/{name}`."
+    )
+}
+
+fn parse_lease_seconds(text: &str) -> Result<i64, String> {
+    let seconds = parse_seconds(text)?;
+    if (LEASE_S_MIN..=LEASE_S_MAX).contains(&seconds) {
+        return Ok(seconds);
+    }
+    Err(format!("must be from {} to {}", format_duration(LEASE_S_MIN), format_duration(LEASE_S_MAX)))
 }
 
 fn post_claim(
@@ -150,8 +182,17 @@ fn post_claim(
         ClaimTarget::Named(place) => return client.post(&format!("{}/sessions", place.path()), &body),
         ClaimTarget::Any { label, .. } => label.clone(),
     };
-    let SessionNew { commit_id, context, contact, ttl_seconds, deploy, queue, wait_seconds, .. } = body;
-    let body = AnySessionNew { label, commit_id, context, contact, ttl_seconds, deploy, queue, wait_seconds };
+    let body = AnySessionNew {
+        label,
+        commit_id: body.commit_id,
+        context: body.context,
+        contact: body.contact,
+        ttl_seconds: body.ttl_seconds,
+        lease_seconds: body.lease_seconds,
+        deploy: body.deploy,
+        queue: body.queue,
+        wait_seconds: body.wait_seconds,
+    };
     client.post(&format!("/pipelines/{}/claim-any", percent_encode(target.pipeline())), &body)
 }
 
@@ -221,21 +262,29 @@ fn report_session(
             || "until you release it".to_owned(),
             |at| format!("until {} ({})", format_clock(at), format_time_left(at)),
         );
+        let lease = session.data.lease_seconds.map_or_else(String::new, |seconds| {
+            let every = format_duration(seconds / 3);
+            format!("Send a heartbeat every {every}: berth env heartbeat {}/{}\n", place.pipeline, place.name)
+        });
         let token = session
             .data
             .session_token
             .as_ref()
             .map_or_else(String::new, |token| format!("Session token, shown only once: {token}\n"));
         format!(
-            "Claimed {} {until}, fence {}.\n{token}{}",
+            "Claimed {} {until}, fence {}.\n{lease}{token}{}",
             place.name,
             session.data.fence,
             place.dashboard_page(client)
         )
     })?;
+    let EnvironmentRef { pipeline, name } = place;
+    out.print_hint(&format!(
+        "Deploy to it: berth env deploy {pipeline}/{name} COMMIT    Release it: berth env release {pipeline}/{name}"
+    ));
     let first = session.data.deployment_history.first().map(|it| it.id.clone());
     match session.data.deployment_id.clone().or(first) {
-        Some(id) if !detach && !out.json => watch::watch_to_end(client, out, &id),
+        Some(id) if !detach && !out.json => watch::follow_to_end(client, out, &id),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
@@ -264,6 +313,7 @@ pub(super) fn take_over(
         contact: args.contact.clone(),
         reason: args.why.clone(),
         ttl_seconds: args.ttl,
+        lease_seconds: None,
         deploy: args.no_deploy.then_some(false),
         mode: match (args.after_current, args.grace) {
             (true, _) => Some(ForceMode::AfterCurrentDeployment),
@@ -274,13 +324,43 @@ pub(super) fn take_over(
     };
     // Take over only the session that the user has seen; fail if the holder has changed since.
     let etag = seen.data.lock.as_ref().and(seen.etag.as_deref());
-    match client.post_if::<ClaimResult>(&format!("{}/force-claim", place.path()), &body, etag)? {
+    let taken = client.post_if::<ClaimResult>(&format!("{}/force-claim", place.path()), &body, etag)?;
+    // Other jobs with the token of a script may be in the queue.
+    if confirm::is_interactive() {
+        leave_queue(client, &place, &taken.data);
+    }
+    match taken {
         ApiReply { data: ClaimResult::Session(session), raw, .. } => {
+            watch::note_on_interrupt(keep_note(&place))?;
             report_session(client, out, &place, &ApiReply { data: *session, raw, etag: None }, false)
         }
         ApiReply { data: ClaimResult::Ticket(ticket), raw, .. } => {
             out.print_reply(&raw, || queue_status(&place.name, &ticket))?;
             Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Leaves the queue with the tickets that the member got before the takeover. A ticket of a claim for any of several
+/// environments stays, because it may be granted elsewhere.
+fn leave_queue(client: &ApiClient, place: &EnvironmentRef, taken: &ClaimResult) {
+    let (member, takeover) = match taken {
+        ClaimResult::Session(session) => (&session.holder.id, None),
+        ClaimResult::Ticket(ticket) => (&ticket.holder.id, Some(&ticket.ticket_id)),
+    };
+    let path = format!("{}/queue", place.path());
+    let queue = client.get::<Vec<WireTicket>>(&path).map(|found| found.data).unwrap_or_default();
+    let is_earlier = |it: &&WireTicket| {
+        it.holder.id == *member && it.group_id.is_none() && Some(&it.ticket_id) != takeover
+    };
+    for WireTicket { ticket_id, .. } in queue.iter().filter(is_earlier) {
+        // The environment has been taken over, so a ticket that remains is no failure of the command.
+        match client.delete::<WireTicket>(&format!("{path}/{}", percent_encode(ticket_id))) {
+            Ok(_) => print_note(&format!("Left the queue for {}.", place.name)),
+            Err(_) => print_note(&format!(
+                "You are still in the queue for {0}; leave it with `berth env queue {0} --leave {ticket_id}`.",
+                place.name
+            )),
         }
     }
 }

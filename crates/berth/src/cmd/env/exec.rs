@@ -1,9 +1,9 @@
 //! Runs a command while holding a session. Releases the session in every case, except after a failure with
 //! `--keep-on-failure`.
 //!
-//! The session has a short TTL and is renewed in the background. If this process is killed, the session expires within
-//! [`TTL_S`]. If the server is unreachable for that long, another caller may get the environment, so the command is
-//! stopped before the session can expire.
+//! The session has a short TTL and is extended in the background, or it has a lease and is kept by heartbeats. If this
+//! process is killed, the session expires within [`TTL_S`] or the lease. If the server is unreachable for that long,
+//! another caller may get the environment, so the command is stopped before the session can expire.
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use berth_api::deployment::DeploymentStatus;
-use berth_api::session::{ExtendRequest, SessionStatus, WireSession};
+use berth_api::session::{SessionStatus, WireSession};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use super::guard::{SessionGuard, release};
@@ -23,15 +23,11 @@ use crate::client::{ApiClient, ClientError, exit_code};
 use crate::cmd::watch;
 use crate::output::{print_note, strip_control_chars};
 
-/// TTL of the session, renewed while the command runs.
+/// TTL of a session without a lease, renewed while the command runs.
 pub(super) const TTL_S: i64 = 60;
-const TTL: Duration = Duration::from_secs(60);
-const RENEW_INTERVAL: Duration = Duration::from_secs(20);
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Timeout of one renewal.
 const RENEW_TIMEOUT: Duration = Duration::from_secs(5);
-/// The command is stopped this long before the session can expire.
-const STOP_MARGIN: Duration = Duration::from_secs(15);
 /// Pause before resuming a command that was stopped because it needs the terminal.
 const TERMINAL_RETRY: Duration = Duration::from_secs(1);
 
@@ -52,9 +48,10 @@ pub(super) fn run_command(
     let (over, is_over) = mpsc::channel();
     let claimed = Instant::now();
     let path = place.session_path(&session.session_id);
+    let renewal = SessionRenewal::new(session.lease_seconds);
     std::thread::scope(|scope| {
         let path = &path;
-        scope.spawn(move || renew_session(client, path, claimed, undo, &is_over));
+        scope.spawn(move || renew_session(client, path, &renewal, claimed, undo, &is_over));
         watch_for_take_over(client, path, undo);
         let done = deploy_and_run(client, session, undo, command);
         let (is_lost, is_interrupted) = {
@@ -72,8 +69,8 @@ pub(super) fn run_command(
             (Some(failure), Some(seconds)) => keep::keep_session(client, place, session, failure, seconds),
             _ => false,
         };
-        if !is_kept {
-            release(client, path);
+        if !is_kept && release(client, path) {
+            print_note(&format!("berth: released {}", place.name));
         }
         done.map(|end| ExitCode::from(end.code))
     })
@@ -184,24 +181,57 @@ fn child_exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::FAILED)
 }
 
+/// How a session is kept alive.
+struct SessionRenewal {
+    /// The last part of the path: `extend`, or `heartbeat` for a lease.
+    verb: &'static str,
+    body: serde_json::Value,
+    /// How long the session lives after a renewal.
+    length: Duration,
+}
+
+impl SessionRenewal {
+    fn new(lease_seconds: Option<i64>) -> Self {
+        let length = |seconds: i64| Duration::from_secs(seconds.unsigned_abs());
+        match lease_seconds {
+            Some(seconds) => Self { verb: "heartbeat", body: serde_json::json!({}), length: length(seconds) },
+            None => Self {
+                verb: "extend",
+                body: serde_json::json!({ "ttlSeconds": TTL_S }),
+                length: length(TTL_S),
+            },
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        self.length / 3
+    }
+
+    /// The command is stopped this long before the session can expire.
+    fn stop_margin(&self) -> Duration {
+        self.length / 4
+    }
+}
+
 /// Renews the session, and stops the command before the session can expire.
 fn renew_session(
     client: &ApiClient,
     path: &str,
+    renewal: &SessionRenewal,
     claimed: Instant,
     undo: &SessionGuard,
     is_over: &mpsc::Receiver<()>,
 ) {
-    let mut ends = claimed + TTL;
-    let mut pause = RENEW_INTERVAL;
+    let mut ends = claimed + renewal.length;
+    let mut pause = renewal.interval();
     while let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(pause) {
         let sent = Instant::now();
-        let body = ExtendRequest { ttl_seconds: Some(TTL_S) };
-        match client.post_once::<WireSession>(&format!("{path}/extend"), &body, RENEW_TIMEOUT) {
-            Ok(_) => (ends, pause) = (sent + TTL, RENEW_INTERVAL),
+        let url = format!("{path}/{}", renewal.verb);
+        match client.post_once::<WireSession>(&url, &renewal.body, RENEW_TIMEOUT) {
+            Ok(_) => (ends, pause) = (sent + renewal.length, renewal.interval()),
             Err(error) if ClientError::is_transient_error(&error) => {
                 pause = RETRY_INTERVAL;
-                if Instant::now() + STOP_MARGIN > ends {
+                if Instant::now() + renewal.stop_margin() > ends {
                     return undo.stop_command(format!(
                         "lost contact with the server, so the session may have expired: {error:#}. Stopping the command."
                     ));

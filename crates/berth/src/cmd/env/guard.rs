@@ -36,8 +36,8 @@ pub(super) struct GuardState {
     /// The message about the lost environment was printed.
     is_printed: bool,
     pub(super) is_over: bool,
-    /// There is nothing to release, so an interrupt exits immediately.
-    is_disarmed: bool,
+    /// There is nothing to release, so an interrupt prints this text and exits.
+    interrupt_note: Option<String>,
 }
 
 impl SessionGuard {
@@ -77,8 +77,11 @@ impl SessionGuard {
         if let Some(path) = &path {
             release(&self.client.lock(), path);
         }
+        if let Some(note) = &state.interrupt_note {
+            print_note(note);
+        }
         // If there is no path yet, the claim may be in flight; `arm` releases the session when the response arrives.
-        if path.is_some() || state.is_disarmed || again {
+        if path.is_some() || state.interrupt_note.is_some() || again {
             std::process::exit(i32::from(exit_code::INTERRUPTED));
         }
     }
@@ -101,10 +104,10 @@ impl SessionGuard {
         state.path = Some(path);
     }
 
-    /// Keeps the session; an interrupt no longer releases it.
-    pub(super) fn disarm(&self) {
+    /// Keeps the session; from now on an interrupt prints this text instead of releasing it.
+    pub(super) fn disarm(&self, note: String) {
         let mut state = self.state.lock();
-        (state.path, state.is_disarmed) = (None, true);
+        (state.path, state.interrupt_note) = (None, Some(note));
     }
 
     /// Stops the command because another caller holds, or may hold, the environment. Sends the signal before doing
@@ -156,7 +159,8 @@ impl SessionGuard {
 
 /// Deletes a session or ticket. If the ticket has been granted in the meantime, releases the session that was opened
 /// for it. A ticket for any environment with a label may have been granted in another environment than it was for.
-pub(super) fn release(client: &ApiClient, path: &str) {
+/// Returns whether that succeeded.
+pub(super) fn release(client: &ApiClient, path: &str) -> bool {
     let given = client.delete::<serde_json::Value>(path).and_then(|given| {
         let Some((place, _)) = path.split_once("/queue/").filter(|_| given.data["status"] == "granted")
         else {
@@ -175,5 +179,7 @@ pub(super) fn release(client: &ApiClient, path: &str) {
         print_note(&format!(
             "berth: cannot release the environment: {error:#}. Check it with `berth env show`."
         ));
+        return false;
     }
+    true
 }

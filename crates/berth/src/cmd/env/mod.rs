@@ -12,7 +12,10 @@ mod view;
 
 use std::process::ExitCode;
 
+use clap_complete::ArgValueCandidates;
+
 use crate::client::RemoteArgs;
+use crate::complete;
 use crate::output::time::parse_seconds;
 
 #[derive(clap::Args)]
@@ -28,7 +31,7 @@ enum EnvCommand {
     /// List environments with their holders
     List {
         /// Only environments of this pipeline
-        #[arg(long, short, env = "BERTH_PIPELINE")]
+        #[arg(long, short, env = "BERTH_PIPELINE", add = ArgValueCandidates::new(complete::pipelines))]
         pipeline: Option<String>,
     },
     /// Show an environment, its holder and its queue length
@@ -36,13 +39,10 @@ enum EnvCommand {
     /// Claim an environment; with -- COMMAND, only while the command runs
     ///
     /// With a command, the environment is claimed, the commit is deployed and then the command runs. Its session is
-    /// renewed while it runs and released when it ends. If the environment is taken over, the command is stopped.
+    /// renewed while it runs (with --lease: by heartbeats) and released when it ends. If the environment is taken over, the command is stopped.
     ///
     /// With --keep-on-failure, the session stays after a failed deployment or command, so that you can examine the
     /// environment. An interrupt or a termination signal always releases it.
-    #[command(
-        after_help = "Examples:\n  berth env claim qa-1 --commit HEAD --why \"load test\"\n  berth env claim qa-1 --commit HEAD --queue -- ./run-tests.sh\n  berth env claim --label small --pipeline shop --queue --for grace --keep-on-failure 2h -- ./run-tests.sh"
-    )]
     Claim(claim::ClaimArgs),
     /// Deploy a commit to an environment you hold
     Deploy(session::EnvDeployArgs),
@@ -54,11 +54,14 @@ enum EnvCommand {
         #[arg(long, value_parser = parse_seconds)]
         ttl: Option<i64>,
     },
+    /// Send a heartbeat for your session, which renews its lease
+    Heartbeat(target::EnvironmentArgs),
     /// Hand your session over to another member
     HandOver {
         #[command(flatten)]
         named: target::EnvironmentArgs,
         /// Email address or id of a member
+        #[arg(add = ArgValueCandidates::new(complete::members))]
         to: String,
     },
     /// Release an environment; the next in the queue gets it
@@ -80,9 +83,9 @@ enum EnvCommand {
     Queue {
         #[command(flatten)]
         named: target::EnvironmentArgs,
-        /// Leave the queue
+        /// Leave the queue [default ticket: yours]
         #[arg(long, value_name = "TICKET")]
-        leave: Option<String>,
+        leave: Option<Option<String>>,
     },
 }
 
@@ -97,12 +100,13 @@ pub(crate) fn run(args: &EnvArgs) -> anyhow::Result<ExitCode> {
         }
         EnvCommand::Queue { named, leave: None } => view::list_queue(&client, &out, &named.resolve(&client)?),
         EnvCommand::Queue { named, leave: Some(ticket) } => {
-            session::leave_queue(&client, &out, &named.resolve(&client)?, ticket)
+            session::leave_queue(&client, &out, &named.resolve(&client)?, ticket.as_deref())
         }
         EnvCommand::Claim(args) => claim::claim(&client, &out, args),
         EnvCommand::TakeOver(args) => claim::take_over(&client, &out, args),
         EnvCommand::Deploy(args) => session::deploy(&client, &out, args),
         EnvCommand::Extend { named, ttl } => session::extend(&client, &out, &named.resolve(&client)?, *ttl),
+        EnvCommand::Heartbeat(named) => session::heartbeat(&client, &out, &named.resolve(&client)?),
         EnvCommand::HandOver { named, to } => session::hand_over(&client, &out, &named.resolve(&client)?, to),
         EnvCommand::Release(args) => session::release(&client, &out, args),
     }

@@ -88,11 +88,32 @@ pub(super) fn extend(
     place: &EnvironmentRef,
     ttl_seconds: Option<i64>,
 ) -> anyhow::Result<ExitCode> {
-    let path = format!("{}/extend", place.session_path(&place.active_session_id(client)?));
+    let lock = place.active_lock(client)?;
+    let path = format!("{}/extend", place.session_path(&lock.session_id));
     let session = client.post::<WireSession>(&path, &ExtendRequest { ttl_seconds })?;
     out.print_reply(&session.raw, || match &session.data.expires_at {
+        Some(at) if lock.expires_at.as_ref() == Some(at) => format!(
+            "You already hold {} until {} ({}), and extending never shortens a session.",
+            place.name,
+            format_clock(at),
+            format_time_left(at)
+        ),
         Some(at) => format!("Extended {} until {} ({}).", place.name, format_clock(at), format_time_left(at)),
         None => format!("Extended {} until you release it.", place.name),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn heartbeat(
+    client: &ApiClient,
+    out: &CommandOutput,
+    place: &EnvironmentRef,
+) -> anyhow::Result<ExitCode> {
+    let path = format!("{}/heartbeat", place.session_path(&place.active_session_id(client)?));
+    let session = client.post::<WireSession>(&path, &serde_json::json!({}))?;
+    out.print_reply(&session.raw, || {
+        let left = session.data.lease_expires_at.as_deref().map(format_time_left).unwrap_or_default();
+        format!("Renewed the lease of {}: it ends {left} without another heartbeat.", place.name)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -165,15 +186,36 @@ fn load_own_id(client: &ApiClient) -> anyhow::Result<Option<String>> {
     }
 }
 
+/// Leaves the queue with this ticket; by default, with the caller's only one.
 pub(super) fn leave_queue(
     client: &ApiClient,
     out: &CommandOutput,
     place: &EnvironmentRef,
-    ticket: &str,
+    ticket: Option<&str>,
 ) -> anyhow::Result<ExitCode> {
-    let left = client.delete::<WireTicket>(&format!("{}/queue/{}", place.path(), percent_encode(ticket)))?;
+    let ticket = match ticket {
+        Some(ticket) => ticket.to_owned(),
+        None => find_own_ticket(client, place)?,
+    };
+    let left = client.delete::<WireTicket>(&format!("{}/queue/{}", place.path(), percent_encode(&ticket)))?;
     out.print_reply(&left.raw, || {
         format!("Left the queue for {} (ticket {}).", place.name, wire_word(left.data.status))
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the caller's ticket. Several may belong to different jobs with the caller's token, so one must be named.
+fn find_own_ticket(client: &ApiClient, place: &EnvironmentRef) -> anyhow::Result<String> {
+    let own_id = load_own_id(client)?;
+    let queue = client.get::<Vec<WireTicket>>(&format!("{}/queue", place.path()))?.data;
+    let own: Vec<_> = queue.iter().filter(|it| own_id.as_ref() == Some(&it.holder.id)).collect();
+    match own.as_slice() {
+        [ticket] => Ok(ticket.ticket_id.clone()),
+        [] => Err(ClientError::NotFound(format!("you are not in the queue for {}", place.name)).into()),
+        several => {
+            let ids: Vec<_> = several.iter().map(|it| it.ticket_id.as_str()).collect();
+            let text = format!("you have several tickets for {}; name one: {}", place.name, ids.join(" or "));
+            Err(ClientError::Usage(text).into())
+        }
+    }
 }

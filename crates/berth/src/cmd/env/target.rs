@@ -2,16 +2,18 @@
 
 use berth_api::deployed::DeployedPipeline;
 use berth_api::environment::{WireEnvironment, WireLock};
+use clap_complete::ArgValueCandidates;
 
 use crate::client::{ApiClient, ApiReply, ClientError, RECORDS_MAX, percent_encode};
+use crate::complete;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnvironmentArgs {
     /// Environment name, or PIPELINE/NAME
-    #[arg(value_name = "ENVIRONMENT")]
+    #[arg(value_name = "ENVIRONMENT", add = ArgValueCandidates::new(complete::environments))]
     name: String,
     /// Pipeline, if several have an environment with this name
-    #[arg(long, short, env = "BERTH_PIPELINE")]
+    #[arg(long, short, env = "BERTH_PIPELINE", add = ArgValueCandidates::new(complete::pipelines))]
     pipeline: Option<String>,
 }
 
@@ -19,13 +21,18 @@ pub(crate) struct EnvironmentArgs {
 #[derive(clap::Args)]
 pub(super) struct ClaimTargetArgs {
     /// Environment name, or PIPELINE/NAME
-    #[arg(value_name = "ENVIRONMENT", required_unless_present = "label", conflicts_with = "label")]
+    #[arg(
+        value_name = "ENVIRONMENT",
+        required_unless_present = "label",
+        conflicts_with = "label",
+        add = ArgValueCandidates::new(complete::environments)
+    )]
     name: Option<String>,
     /// Claim any environment of the pipeline that has this label, the first that is free
     #[arg(long, requires = "pipeline")]
     label: Option<String>,
     /// Pipeline, if several have an environment with this name
-    #[arg(long, short, env = "BERTH_PIPELINE")]
+    #[arg(long, short, env = "BERTH_PIPELINE", add = ArgValueCandidates::new(complete::pipelines))]
     pipeline: Option<String>,
 }
 

@@ -11,7 +11,8 @@ use super::target::EnvironmentRef;
 use crate::client::{ApiClient, RECORDS_MAX, percent_encode};
 use crate::output::time::{format_ago, format_clock, format_duration, format_time_left};
 use crate::output::{
-    CommandOutput, bold, colour_word, dim, or_dash, short_commit, strip_control_chars, wire_word,
+    CommandOutput, RawJson, bold, colour_word, commit_title, describe_commit, dim, or_dash, short_commit,
+    strip_control_chars, wire_word,
 };
 
 /// Maximum number of pipelines whose environments are listed.
@@ -30,24 +31,33 @@ pub(super) fn list_environments(
             with.map(|it| it.slug).take(PIPELINES_MAX).collect()
         }
     };
-    let mut raws = Vec::new();
+    let (mut raws, mut fields) = (Vec::new(), Vec::new());
     let mut rows = Vec::new();
     for pipeline in pipelines {
         let path = format!("/pipelines/{}/ephemeral-environments", percent_encode(&pipeline));
         let found = client.get::<Vec<WireEnvironment>>(&path)?;
-        rows.extend(found.data.iter().map(|it| table_row(&pipeline, it)));
-        if let Value::Array(records) = found.raw {
+        let raw_records = found.raw.as_array().into_iter().flatten();
+        let records = found.data.iter().zip(raw_records);
+        rows.extend(records.map(|(it, raw)| table_row(&pipeline, it, raw, out.is_terminal)));
+        fields = found.raw.fields;
+        if let Value::Array(records) = found.raw.value {
             raws.extend(records);
         }
     }
     // A narrow terminal drops the last columns first.
     let heading = ["environment", "holder", "expires", "reason", "queued", "state", "commit", "since"];
     let empty = "No environments. Declare them in a pipeline:\n  pipeline:\n    ephemeral_environments:\n      qa-1: { ttl: 2h }";
-    out.print_table(&json!({ "data": raws }), &heading, &rows, empty)?;
+    let raw = RawJson { value: json!({ "data": raws }), fields };
+    out.print_table(&raw, &heading, &rows, empty)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn table_row(pipeline: &str, it: &WireEnvironment) -> Vec<String> {
+fn table_row(pipeline: &str, it: &WireEnvironment, raw: &Value, is_terminal: bool) -> Vec<String> {
+    let commit = it.deployed_commit_id.as_deref();
+    let commit = match is_terminal {
+        true => commit.map(|commit| commit_title(raw, commit)),
+        false => commit.map(short_commit).map(str::to_owned),
+    };
     let lock = it.lock.as_ref();
     vec![
         format!("{pipeline}/{}", it.env_name),
@@ -56,7 +66,7 @@ fn table_row(pipeline: &str, it: &WireEnvironment) -> Vec<String> {
         or_dash(lock.and_then(|lock| lock.context.as_deref()).map(strip_control_chars).as_deref()),
         if it.queue_length == 0 { "-".to_owned() } else { it.queue_length.to_string() },
         state_word(it.state).to_owned(),
-        or_dash(it.deployed_commit_id.as_deref().map(short_commit)),
+        or_dash(commit.as_deref()),
         lock.map_or_else(|| "-".to_owned(), |lock| format_ago(&lock.claimed_at)),
     ]
 }
@@ -67,11 +77,11 @@ pub(super) fn print_environment(
     place: &EnvironmentRef,
 ) -> anyhow::Result<ExitCode> {
     let found = place.load(client)?;
-    out.print_reply(&found.raw, || describe(&found.data, place, client))?;
+    out.print_reply(&found.raw, || describe(&found.data, &found.raw, place, client))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn describe(it: &WireEnvironment, place: &EnvironmentRef, client: &ApiClient) -> String {
+fn describe(it: &WireEnvironment, raw: &Value, place: &EnvironmentRef, client: &ApiClient) -> String {
     let mut lines = vec![format!(
         "{}  {}",
         bold(&format!("{}/{}", place.pipeline, place.name)),
@@ -105,11 +115,13 @@ fn describe(it: &WireEnvironment, place: &EnvironmentRef, client: &ApiClient) ->
                 lines.push(describe_takeover(takeover));
             }
             if let Some(commit) = &lock.commit_id {
-                lines.push(format!("requested {commit}"));
+                lines.push(format!("requested {}", strip_control_chars(short_commit(commit))));
             }
         }
     }
-    lines.push(format!("deployed  {}", or_dash(it.deployed_commit_id.as_deref())));
+    let commit = it.deployed_commit_id.as_deref();
+    let commit = describe_commit(raw).or_else(|| commit.map(short_commit).map(strip_control_chars));
+    lines.push(format!("deployed  {}", or_dash(commit.as_deref())));
     lines.push(match it.queue_length {
         0 => "queue     empty".to_owned(),
         count => format!("queue     {count} waiting"),
@@ -142,7 +154,7 @@ pub(super) fn list_history(
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
     let heading = ["fence", "holder", "claimed", "duration", "deployments", "end", "ended by", "reason"];
-    out.print_table(&json!({ "data": found.raw }), &heading, &rows, "No sessions yet.")?;
+    out.print_table(&found.raw.into_list(), &heading, &rows, "No sessions yet.")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,20 +176,24 @@ pub(super) fn list_queue(
                     _ => format!("in about {}", format_duration(seconds)),
                 },
             ),
-            or_dash(it.commit_id.as_deref()),
+            or_dash(it.commit_id.as_deref().map(short_commit)),
             or_dash(it.context.as_deref().map(strip_control_chars).as_deref()),
             it.ticket_id.clone(),
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
     let heading = ["position", "user", "since", "expected", "commit", "reason", "ticket"];
-    out.print_table(&json!({ "data": found.raw }), &heading, &rows, "The queue is empty.")?;
+    out.print_table(&found.raw.into_list(), &heading, &rows, "The queue is empty.")?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The holder and, if there is one, the contact: `ci-bot for grace`.
+/// The holder with the owner of an agent and the contact, if there are any: `ci-bot for grace`.
 pub(super) fn holder_label(holder: &Holder, contact: Option<&str>) -> String {
     let name = strip_control_chars(&holder.name);
+    let name = match &holder.owner {
+        Some(owner) => format!("{name}, agent of {}", strip_control_chars(&owner.name)),
+        None => name,
+    };
     match contact {
         Some(contact) => format!("{name} for {}", strip_control_chars(contact)),
         None => name,

@@ -9,8 +9,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use berth_api::event::{ChainHead, ChainVerification, EventsVerify, WireEvent};
 use berth_store::audit::AuditHead;
+use clap_complete::ArgValueCandidates;
 
 use crate::client::{ApiClient, ClientError, RemoteArgs, percent_encode};
+use crate::complete;
 use crate::output::time::format_clock;
 use crate::output::{CommandOutput, dim, print_line, strip_control_chars};
 
@@ -58,7 +60,7 @@ struct EventListFilter {
     #[arg(long)]
     kind: Option<String>,
     /// Pipeline slug or id
-    #[arg(long, short)]
+    #[arg(long, short, add = ArgValueCandidates::new(complete::pipelines))]
     pipeline: Option<String>,
     /// Deployment id
     #[arg(long)]
@@ -96,7 +98,7 @@ impl EventListFilter {
 
 pub(crate) fn run(args: &EventArgs) -> anyhow::Result<ExitCode> {
     if let EventCommand::Verify { file: Some(file), head } = &args.command {
-        return verify::run(file, head.as_ref(), args.remote.json);
+        return verify::run(file, head.as_ref(), &args.remote.output());
     }
     let client = args.remote.client()?;
     let out = args.remote.output();
@@ -121,7 +123,7 @@ fn list_events(
 ) -> anyhow::Result<ExitCode> {
     let found = client.list::<WireEvent>(&filter.path(), count)?;
     let rows: Vec<_> = found.data.iter().map(table_row).collect();
-    out.print_table(&found.raw, &["no.", "time", "event"], &rows, "No events.")?;
+    out.print_wrapped_table(&found.raw, &["no.", "time", "event"], &rows, "No events.")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -146,7 +148,10 @@ fn follow_events(
                         last.clone_from(&message.id);
                     }
                     let Ok(event) = serde_json::from_str::<WireEvent>(&message.data) else { continue };
-                    print_line(&if out.json { message.data } else { table_row(&event).join("  ") })?;
+                    match out.json {
+                        true => out.print_json(&serde_json::from_str::<serde_json::Value>(&message.data)?)?,
+                        false => print_line(&table_row(&event).join("  "))?,
+                    }
                 }
             }
         }

@@ -10,13 +10,13 @@ use berth_store::audit::AuditHead;
 use berth_store::audit::export::{VerifiedExport, verify_export};
 use serde_json::json;
 
-use crate::output::print_line;
+use crate::output::CommandOutput;
 
-pub(super) fn run(file: &Path, head: Option<&AuditHead>, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(file: &Path, head: Option<&AuditHead>, out: &CommandOutput) -> anyhow::Result<ExitCode> {
     let name = file.display().to_string();
     let opened = File::open(file).with_context(|| format!("cannot read {name}"))?;
     let checked = verify_export(BufReader::new(opened), head.cloned()).with_context(|| name.clone())?;
-    print_line(&if json { to_json(&checked).to_string() } else { to_text(&checked, &name) })?;
+    out.print_reply(&to_json(&checked), || to_text(&checked, &name))?;
     // If the given head is too old to be compared with the log, the verification counts as failed.
     let is_good = checked.verdict.problem.is_none() && !checked.verdict.head_is_too_old;
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -16,7 +16,7 @@ use serde_json::json;
 use self::active::ActiveLoginCommand;
 use self::approval::ApprovalChannel;
 use crate::client::{ApiClient, ClientError, ServerLogin, percent_encode};
-use crate::output::{CommandOutput, dim, print_line, print_note};
+use crate::output::{JsonArgs, dim, print_line, print_note};
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -30,9 +30,8 @@ pub(crate) struct LoginArgs {
     /// Show a code that you enter in a browser on any device
     #[arg(long)]
     device: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
     #[command(subcommand)]
     command: Option<ActiveLoginCommand>,
 }
@@ -61,7 +60,7 @@ pub(crate) fn run(args: &LoginArgs) -> anyhow::Result<ExitCode> {
     };
     let path = login.save()?;
     let raw = json!({ "server": login.server, "organization": login.organization });
-    CommandOutput::new(args.json).print_reply(&raw, || {
+    args.json.output().print_reply(&raw, || {
         format!(
             "Logged in to {}, organization {}.\n{}",
             login.server,

@@ -12,7 +12,7 @@ use berth_engine::definitions::diagnostic_to_api as wire_diagnostic;
 use berth_server::app::{PlanFacts, plan_definition};
 
 use super::plan_text::render_plan;
-use crate::output::print_line;
+use crate::output::{CommandOutput, print_line};
 
 pub(super) fn print_schema() -> anyhow::Result<ExitCode> {
     print_line(&serde_json::to_string_pretty(&schema())?)?;
@@ -23,13 +23,13 @@ pub(super) fn is_valid(source: &str) -> bool {
     parse(source).definition.is_some()
 }
 
-pub(in crate::cmd) fn validate(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
+pub(in crate::cmd) fn validate(file: &Path, out: &CommandOutput) -> anyhow::Result<ExitCode> {
     let (name, source) = read_definition(file)?;
     let parsed = parse(&source);
     let valid = parsed.definition.is_some();
-    if json {
+    if out.json {
         let diagnostics: Vec<_> = parsed.diagnostics.iter().map(wire_diagnostic).collect();
-        print_line(&serde_json::json!({ "valid": valid, "diagnostics": diagnostics }).to_string())?;
+        out.print_json(&serde_json::json!({ "valid": valid, "diagnostics": diagnostics }))?;
     } else {
         print_diagnostics(&parsed, &source, &name)?;
     }
@@ -41,14 +41,14 @@ pub(super) fn print_plan(
     file: &Path,
     environment: Option<&EnvName>,
     known: PlanFacts,
-    json: bool,
+    out: &CommandOutput,
 ) -> anyhow::Result<ExitCode> {
     let (name, source) = read_definition(file)?;
     let parsed = parse(&source);
-    let Some(definition) = &parsed.definition else { return validate(file, json) };
+    let Some(definition) = &parsed.definition else { return validate(file, out) };
     let plan = plan_definition(definition, environment, known)
         .map_err(|failure| anyhow::anyhow!("cannot plan {name}: {}", failure.detail))?;
-    print_line(&if json { serde_json::to_string(&plan)? } else { render_plan(&plan) })?;
+    out.print_reply(&serde_json::to_value(&plan)?, || render_plan(&plan))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,8 +9,10 @@ use std::process::ExitCode;
 
 use berth_core::name::{CommitId, EnvName};
 use berth_server::app::PlanFacts;
+use clap_complete::ArgValueCandidates;
 
 use crate::client::RemoteArgs;
+use crate::complete;
 
 #[derive(clap::Args)]
 pub(crate) struct PipelineArgs {
@@ -48,6 +50,7 @@ enum PipelineCommand {
     /// Show a pipeline, its environments and the commits deployed in its stages
     Show {
         /// Pipeline slug or id
+        #[arg(add = ArgValueCandidates::new(complete::pipelines))]
         pipeline: String,
     },
     /// Create or update a pipeline from a definition
@@ -61,6 +64,7 @@ enum PipelineCommand {
     /// Pause new deployments; running steps finish
     Stop {
         /// Pipeline slug or id
+        #[arg(add = ArgValueCandidates::new(complete::pipelines))]
         pipeline: String,
         /// Reason, shown with the pipeline
         #[arg(long, short = 'm')]
@@ -69,6 +73,7 @@ enum PipelineCommand {
     /// Resume paused deployments
     Resume {
         /// Pipeline slug or id
+        #[arg(add = ArgValueCandidates::new(complete::pipelines))]
         pipeline: String,
         /// Reason, shown with the pipeline
         #[arg(long, short = 'm')]
@@ -77,6 +82,7 @@ enum PipelineCommand {
     /// Remove a pipeline; its events are kept
     Rm {
         /// Pipeline slug or id
+        #[arg(add = ArgValueCandidates::new(complete::pipelines))]
         pipeline: String,
         /// Remove it even if its environments are held
         #[arg(long)]
@@ -85,18 +91,17 @@ enum PipelineCommand {
 }
 
 pub(crate) fn run(args: &PipelineArgs) -> anyhow::Result<ExitCode> {
-    let json = args.remote.json;
+    let out = args.remote.output();
     match &args.command {
-        PipelineCommand::Validate { file } => return local::validate(file, json),
+        PipelineCommand::Validate { file } => return local::validate(file, &out),
         PipelineCommand::Plan { file, environment, commit } => {
             let known = PlanFacts { commit: commit.clone(), ..PlanFacts::default() };
-            return local::print_plan(file, environment.as_ref(), known, json);
+            return local::print_plan(file, environment.as_ref(), known, &out);
         }
         PipelineCommand::Schema => return local::print_schema(),
         _ => {}
     }
     let client = args.remote.client()?;
-    let out = args.remote.output();
     match &args.command {
         PipelineCommand::Validate { .. } | PipelineCommand::Plan { .. } | PipelineCommand::Schema => Ok(()),
         PipelineCommand::List { search } => remote::list_pipelines(&client, &out, search.as_deref()),

@@ -56,6 +56,9 @@ fn step_conditions(step: &PlannedStep, before: Option<&str>) -> String {
     if !step.runs_on.is_empty() {
         let _ = write!(text, ", on {}", step.runs_on.join(" and "));
     }
+    if let Some(image) = &step.image {
+        let _ = write!(text, ", in {image}");
+    }
     if step.network == Network::None {
         text.push_str(", without network");
     }

@@ -9,9 +9,11 @@ use berth_api::pipeline::{
 };
 
 use super::local;
-use crate::client::{ApiClient, ClientError, RECORDS_MAX, percent_encode};
+use crate::client::{ApiClient, ApiReply, ClientError, RECORDS_MAX, percent_encode};
 use crate::output::time::{format_ago, format_clock};
-use crate::output::{CommandOutput, bold, colour_word, dim, or_dash, short_commit, strip_control_chars};
+use crate::output::{
+    CommandOutput, bold, colour_word, commit_title, dim, or_dash, short_commit, strip_control_chars,
+};
 
 fn pipeline_path(pipeline: &str) -> String {
     format!("/pipelines/{}", percent_encode(pipeline))
@@ -54,10 +56,11 @@ fn stage_cell(stage: &PipelineStage) -> String {
 
 pub(super) fn print_pipeline(client: &ApiClient, out: &CommandOutput, pipeline: &str) -> anyhow::Result<()> {
     let found = client.get::<WirePipeline>(&pipeline_path(pipeline))?;
-    out.print_reply(&found.raw, || describe(client, &found.data))
+    out.print_reply(&found.raw, || describe(client, &found))
 }
 
-fn describe(client: &ApiClient, it: &WirePipeline) -> String {
+fn describe(client: &ApiClient, found: &ApiReply<WirePipeline>) -> String {
+    let it = &found.data;
     let mut lines = vec![format!(
         "{}  {}  {}",
         bold(&strip_control_chars(&it.name)),
@@ -75,7 +78,8 @@ fn describe(client: &ApiClient, it: &WirePipeline) -> String {
             format_ago(&stopped.at)
         ));
     }
-    for stage in &it.stages {
+    for (at, stage) in it.stages.iter().enumerate() {
+        let raw = &found.raw["stages"][at]["current"];
         lines.push(match &stage.current {
             None => format!("  {:<16} not deployed", stage.name),
             Some(now) => {
@@ -85,7 +89,7 @@ fn describe(client: &ApiClient, it: &WirePipeline) -> String {
                 format!(
                     "  {:<16} {} since {} by {by}{behind}",
                     stage.name,
-                    short_commit(&now.commit_id),
+                    commit_title(raw, &now.commit_id),
                     format_clock(&now.at)
                 )
             }
@@ -113,7 +117,7 @@ pub(super) fn apply_definition(
     let (_, source) = local::read_definition(file)?;
     // Validate locally first, to show errors together with the source line.
     if !local::is_valid(&source) {
-        return local::validate(file, out.json);
+        return local::validate(file, out);
     }
     let slug = match slug {
         Some(slug) => slug.to_owned(),
@@ -135,7 +139,7 @@ pub(super) fn apply_definition(
         }
         Err(error) => Err(error),
     }?;
-    out.print_reply(&applied.raw, || describe(client, &applied.data))?;
+    out.print_reply(&applied.raw, || describe(client, &applied))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -155,7 +159,7 @@ pub(super) fn post_change(
 ) -> anyhow::Result<()> {
     let changed = client
         .post::<WirePipeline>(&format!("{}/{what}", pipeline_path(pipeline)), &ReasonBody { reason })?;
-    out.print_reply(&changed.raw, || describe(client, &changed.data))
+    out.print_reply(&changed.raw, || describe(client, &changed))
 }
 
 pub(super) fn remove_pipeline(

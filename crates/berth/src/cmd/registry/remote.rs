@@ -4,13 +4,13 @@ use berth_api::registry::{StepRegistry, StepRegistryNew, StepRegistryStatus};
 use serde_json::json;
 
 use crate::client::{ApiClient, ApiReply, RECORDS_MAX, percent_encode};
-use crate::output::{CommandOutput, colour_word, dim, or_dash, strip_control_chars, wire_word};
+use crate::output::{CommandOutput, colour_word, dim, or_dash, short_commit, strip_control_chars, wire_word};
 
 pub(super) fn list_registries(client: &ApiClient, out: &CommandOutput) -> anyhow::Result<()> {
     let found = client.list::<StepRegistry>("/step-registries", RECORDS_MAX)?;
     let row = |it: &StepRegistry| {
         let steps: Vec<_> = it.steps.iter().map(|step| step.key.as_str()).collect();
-        let commit = it.last_good.as_ref().map(|good| &good.commit[..good.commit.len().min(10)]);
+        let commit = it.last_good.as_ref().map(|good| short_commit(&good.commit));
         vec![
             it.name.clone(),
             wire_word(it.status),

@@ -32,13 +32,14 @@ use tokio_util::sync::CancellationToken;
 
 use self::source::{LocalProject, SourceSnapshot};
 use super::pipeline::local;
-use super::serve::{HangupPolicy, ListenSource, listen_and_serve, stop_on_signal};
+use super::serve::{ListenSource, listen_and_serve};
+use super::signals::{HangupPolicy, stop_on_signal};
 use super::{open_store, open_vault, to_cli_error};
 use crate::client::{ApiClient, ClientError, ServerLogin, exit_code, percent_encode};
-use crate::config::{RunnerSettings, SandboxLevel, ServerSettings};
+use crate::config::{KubernetesSettings, RunnerSettings, SandboxLevel, ServerSettings};
 use crate::embedded;
 use crate::logging;
-use crate::output::{dim, print_note};
+use crate::output::{JsonArgs, dim, print_note};
 
 /// Timeout for the temporary server to sync the temporary repository.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         LocalProject::find(args.dir.as_deref().unwrap_or(Path::new(".")), args.pipeline.as_deref())?;
     let (_, source) = local::read_definition(&project.file)?;
     let Some(definition) = parse(&source).definition else {
-        return local::validate(&project.display_path(), false);
+        return local::validate(&project.display_path(), &JsonArgs::default().output());
     };
     let alone = choose_stage(args, definition)?;
     let secrets = collect_secrets(&args.secret, &alone)?;
@@ -113,8 +114,16 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if stop.is_cancelled() {
         return Ok(report_interrupt());
     }
-    let runner =
-        RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
+    // The temporary work directory is not on a volume that pods could mount.
+    let runner = RunnerSettings {
+        sandbox: args.sandbox.unwrap_or(settings.runner.sandbox),
+        kubernetes: KubernetesSettings::default(),
+        ..settings.runner
+    };
+    anyhow::ensure!(
+        runner.containers.options().is_some() || !alone.uses_container_engine(),
+        "a step runs in a container or builds an image, and no container engine is configured; set BERTH_RUNNER__CONTAINERS__SOCKET to the socket of Podman or Docker"
+    );
     let work = LocalRun { project, alone, secrets, snapshot: snapshot?, repository };
     serve_and_deploy(runtime, stop, &temp.path().join("data"), &runner, work)
 }
@@ -189,6 +198,8 @@ fn serve_and_deploy(
         rate_limit: false,
         ..AppConfig::local(listen)
     };
+    let labels = config.runner_labels.into_iter().flatten().chain(runner.containers.labels());
+    let config = AppConfig { runner_labels: Some(labels.collect()), ..config };
     let confinement = embedded::choose_confinement(&config, runner, &[])?;
     let confinement = Ok(confinement.map_err(anyhow::Error::msg)?);
     let app = App::new(store, vault, config, stop.clone());
@@ -234,8 +245,12 @@ fn deploy_and_follow(client: &ApiClient, work: &LocalRun) -> anyhow::Result<Exit
         }
     }
     let url = repository.to_str().context("the temporary directory is not valid UTF-8")?.to_owned();
-    let added: WireRepository =
-        client.post("/repositories", &RepositoryNew { url, credential: None, poll_seconds: None })?.data;
+    let added: WireRepository = client
+        .post(
+            "/repositories",
+            &RepositoryNew { url, credential: None, poll_seconds: None, is_partial: None },
+        )?
+        .data;
     wait_for_pipeline(client, &added.id)?;
     let pipeline = format!("/pipelines/{}", percent_encode(slug));
     let commit = Some(snapshot.commit.clone());

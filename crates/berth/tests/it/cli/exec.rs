@@ -64,6 +64,27 @@ fn exec_with_session_token_lets_only_the_command_use_the_session() {
 }
 
 #[test]
+fn exec_with_a_lease_sends_heartbeats() {
+    let cli = CliFixture::new();
+    let refused = cli.run_words(&["env", "claim", "qa-1", "--ttl", "1h", "--", "true"]);
+    assert!(refused.stderr.contains("requires --lease"), "{refused:?}");
+    let mut process = cli.claim_and_run(&["--lease", "15s", "--ttl", "1h"], WAIT_SCRIPT);
+    assert_eq!(process.first_line(), "began");
+    let end = |it: &Value, member: &str| it["lock"][member].as_str().expect("an end").to_owned();
+    let before = cli.environment();
+    let after = wait_until(PATIENCE, "heartbeat", || {
+        let seen = cli.environment();
+        (end(&seen, "leaseExpiresAt") > end(&before, "leaseExpiresAt")).then_some(seen)
+    });
+    assert_eq!(end(&after, "expiresAt"), end(&before, "expiresAt"), "the hard end stays");
+    let by_hand = cli.run_words(&["env", "heartbeat", "shop/qa-1"]);
+    assert!(by_hand.stdout.starts_with("Renewed the lease of qa-1: it ends in"), "{by_hand:?}");
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait(PATIENCE).code, Some(3));
+    assert!(cli.is_free());
+}
+
+#[test]
 fn exec_after_a_failed_deployment_does_not_start_the_command() {
     let cli = CliFixture::new();
     let ran = cli.claim_and_run(&["--commit", "bad"], "echo began").wait(PATIENCE);

@@ -1,11 +1,15 @@
 //! The command line with a real server: output for people and for programs, and exit codes.
 
 mod ci;
+mod completion;
 mod exec;
 mod help;
+mod interrupt;
+mod json;
 mod keep_on_failure;
 mod login;
 mod narrow_terminal;
+mod queue;
 mod transcripts;
 
 use std::io::Write as _;
@@ -158,21 +162,21 @@ fn replace_ids(word: &str) -> String {
 
 /// Replaces times and durations such as "14:02" and "0.3 s".
 fn replace_times(text: &str) -> String {
-    let lines =
-        text.lines().map(|line| {
-            let words: Vec<&str> = line.split(' ').collect();
-            let is_seconds = |at: usize| {
-                words.get(at + 1).is_some_and(|next| next.split('\t').next() == Some("s") || *next == "s:")
-            };
-            let word =
-                |(at, word): (usize, &&str)| match word.rsplit_once('\t').unwrap_or(("", word)) {
-                    (before, number) if is_seconds(at) && number.parse::<f64>().is_ok() => {
-                        if before.is_empty() { "N".to_owned() } else { format!("{before}\tN") }
-                    }
-                    _ => word.split('\t').map(replace_clock).collect::<Vec<_>>().join("\t"),
-                };
-            words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
-        });
+    let lines = text.lines().map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let is_seconds = |at: usize| {
+            words.get(at + 1).is_some_and(|next| next.split('\t').next() == Some("s") || *next == "s:")
+        };
+        let word = |(at, word): (usize, &&str)| {
+            let start = word.rfind(['\t', '(']).map_or(0, |separator| separator + 1);
+            let (before, number) = word.split_at(start);
+            match is_seconds(at) && number.parse::<f64>().is_ok() {
+                true => format!("{before}N"),
+                false => word.split('\t').map(replace_clock).collect::<Vec<_>>().join("\t"),
+            }
+        };
+        words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
+    });
     let text = lines.collect::<Vec<_>>().join("\n").replace("N s ago", "just now");
     replace_dates(&text)
 }
@@ -200,6 +204,7 @@ fn replace_dates(text: &str) -> String {
 fn normalizer_replaces_times_with_dates() {
     assert_eq!(replace_times("until Nov 16 00:15 (in 4 h), at 20:15"), "until HH:MM (in 4 h), at HH:MM");
     assert_eq!(replace_times("fence 16 00:15"), "fence 16 HH:MM");
+    assert_eq!(replace_times("ada\t0.3 s\t(17 s ago), 12 s:"), "ada\tN s\t(just now), N s:");
 }
 
 fn replace_clock(word: &str) -> String {

@@ -108,6 +108,93 @@ fn labels_sent_with_acquire_bring_no_step_that_needs_them() {
     assert_eq!(fixture.log(&id, "deploy"), "deployed\n");
 }
 
+/// The digest that is pinned first applies to all steps of a deployment, also to those of runners with other labels.
+#[test]
+fn runner_pins_only_images_of_its_own_step() {
+    let fixture = RunnerFixture::open();
+    let (good, other) = (format!("sha256:{}", "a".repeat(64)), format!("sha256:{}", "b".repeat(64)));
+    let named = format!("registry.test/lint@{good}");
+    fixture.pipeline(&format!(
+        "    - {{ name: Test, type: script, container: {{ image: 'registry.test/test:1' }}, services: {{ lint: {{ image: '{named}' }} }}, params: {{ run: 'true' }} }}\n    \
+         - {{ name: Deploy, type: script, runs_on: [prod], container: {{ image: 'registry.test/deploy:1' }}, params: {{ run: 'true' }} }}\n"
+    ));
+    let stranger = RawRunner::new(&fixture);
+    let labels = ["linux", "x86_64", "container"];
+    let hello = json!({"protocol": 2, "version": "0", "boot": "b", "labels": labels, "slots": 1, "isolation": "process"});
+    stranger.post("hello", &hello);
+    fixture.start();
+    let asked = json!({"boot": "b", "nonces": ["n1"], "labels": labels, "waitMs": 20_000});
+    let given = stranger.post("acquire", &asked);
+    let nonce = text(&given["data"]["assignments"][0]["attempt"]["nonce"]);
+    let pin = |image: &str, digest: &str| {
+        stranger.post("image", &json!({"attempt": nonce, "image": image, "digest": digest}))
+    };
+    assert_eq!(pin("registry.test/test:1", &good)["data"]["digest"], good.as_str());
+    assert_eq!(pin("registry.test/test:1", &other)["data"]["digest"], good.as_str(), "it is pinned");
+    let refused = pin("registry.test/deploy:1", &other);
+    assert!(text(&refused["detail"]).contains("the step does not use the image"), "{refused}");
+    let refused = pin(&named, &other);
+    assert!(text(&refused["detail"]).contains("another digest"), "{refused}");
+    assert_eq!(pin(&named, &good)["data"]["digest"], good.as_str());
+}
+
+/// A runner reports what it offers. Only an admin decides whether it may lend the credentials of a cluster, or the network
+/// of its machine.
+#[test]
+fn privileged_labels_need_an_admin_and_leave_the_other_labels() {
+    let fixture = RunnerFixture::open();
+    let create = |name: &str, labels: Value| {
+        let body = json!({"name": name, "labels": labels});
+        text(&fixture.api().post(&format!("{ORG}/runners"), &body).json()["data"]["token"])
+    };
+    let hello = |runner: &RawRunner<'_>, labels: Value| {
+        let body = json!({"protocol": 2, "version": "0", "boot": "b", "labels": labels, "slots": 1, "isolation": "process"});
+        runner.post("hello", &body)
+    };
+    let stranger = RawRunner::with_token(&fixture, create("stranger", json!(["big"])));
+    for label in ["kubernetes", "container-host-network"] {
+        let answer = hello(&stranger, json!(["linux", "container", label]));
+        let why = format!("the label {label} is not allowed for this runner");
+        assert!(text(&answer["detail"]).contains(&why), "{answer}");
+    }
+    let labels = |answer: &Value| answer["data"]["labels"].clone();
+    assert_eq!(
+        labels(&hello(&stranger, json!(["linux", "container"]))),
+        json!(["big", "container", "linux"])
+    );
+
+    let token = create("cluster", json!(["big", "kubernetes", "container-host-network"]));
+    let mut cluster = RawRunner { fixture: &fixture, credential: token };
+    let registered = cluster.post("register", &json!({"protocol": 2, "version": "0"}));
+    cluster.credential = text(&registered["data"]["credential"]);
+    let offered = json!(["linux", "container", "kubernetes"]);
+    let expected = json!(["big", "container", "kubernetes", "linux"]);
+    assert_eq!(labels(&hello(&cluster, offered)), expected);
+    // It has no label for what it does not offer.
+    assert_eq!(labels(&hello(&cluster, json!(["linux"]))), json!(["big", "linux"]));
+}
+
+#[test]
+fn kubernetes_runner_starts_only_with_its_label() {
+    let fixture = RunnerFixture::open();
+    let server = format!("http://{}", fixture.server.address);
+    let volume = fixture.path("volume");
+    std::fs::create_dir(&volume).expect("a directory");
+    let start = |name: &str, labels: Value| {
+        let body = json!({"name": name, "labels": labels});
+        let token = text(&fixture.api().post(&format!("{ORG}/runners"), &body).json()["data"]["token"]);
+        let dir = volume.join(name).to_str().expect("a path in UTF-8").to_owned();
+        let volume = volume.to_str().expect("a path in UTF-8");
+        let kubernetes = ["--kubernetes-namespace", "ci", "--kubernetes-volume-claim", "berth"];
+        let place = ["--kubernetes-volume-path", volume, "--sandbox", "off", "--work-dir", &dir];
+        run(&[&["runner", "--server", &server, "--token", &token], &kubernetes[..], &place[..]].concat())
+    };
+    start("without", json!(["big"])).expect_refusal(&["the label kubernetes is not allowed for this runner"]);
+    // The server has accepted it. There is no cluster here.
+    start("cluster", json!(["big", "kubernetes"]))
+        .expect_refusal(&["cannot use the Kubernetes namespace ci", "outside of a cluster"]);
+}
+
 #[test]
 fn runner_start_errors_explain_what_to_do() {
     let fixture = RunnerFixture::open();

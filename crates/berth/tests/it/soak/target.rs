@@ -82,6 +82,10 @@ impl WriteTarget {
         is_good
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().expect("unpoisoned").accepted.len()
+    }
+
     /// Checks that no session wrote after a later session had, and that no attempt ran twice. Returns the number of
     /// writes.
     pub(super) fn check(&self) -> Result<usize, String> {

@@ -9,7 +9,7 @@ use super::plan::{Plan, StageType, StepActivation, StepPlan};
 use super::state::{Run, StepRun, StepRunStatus};
 use crate::expression::{EvaluationError, ExpressionContexts, is_true};
 use crate::pipeline::grammar::SecretName;
-use crate::pipeline::secrets::{collect_from_text, collect_from_value};
+use crate::pipeline::secrets::collect_from_text;
 
 impl Plan {
     /// The contexts from the plan plus the outputs of finished steps. Secrets are not included.
@@ -43,14 +43,17 @@ impl Plan {
 /// The secrets that the step refers to.
 pub fn secrets_used(step: &StepPlan) -> BTreeSet<SecretName> {
     let mut found = Vec::new();
-    for text in step.env.values() {
+    for text in step.templates() {
         collect_from_text(text, "", &mut found);
     }
-    for value in step.params.values() {
-        collect_from_value(value, "", &mut found);
-    }
     let in_files = step.secret_files.values().cloned();
-    found.into_iter().map(|(name, _)| name).chain(in_files).collect()
+    found
+        .into_iter()
+        .map(|(name, _)| name)
+        .chain(in_files)
+        .chain(step.registry_credential())
+        .chain(step.kubeconfig())
+        .collect()
 }
 
 /// Only these steps have outputs: a skipped or failed step has none, whatever an earlier attempt produced.

@@ -6,12 +6,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::id::{RepositoryId, SecretId};
+use crate::pipeline::checkout::CheckoutScope;
+use crate::pipeline::container::{ContainerOptions, StepServices, container_labels, kubernetes_labels};
 use crate::pipeline::grammar::{ArtifactName, EnvVarName, Label, OutputName, SecretName, StepId};
 use crate::pipeline::model::{ApprovalPolicy, Artifact, IdTokenRequest, OnFailure, RetryPolicy, StepType};
 use crate::pipeline::seconds::DurationSeconds;
+use crate::pipeline::secrets::{KUBECONFIG, kubeconfig, registry_credential};
 use crate::pipeline::window::DeploymentWindow;
 use crate::registry::PinnedStep;
-use crate::step::{NetworkAccess, OnLost};
+use crate::step::{BuiltinStepType, NetworkAccess, OnLost};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -154,6 +157,65 @@ pub struct StepPlan {
     /// Set by the step, or else the organization's default at planning time.
     #[serde(skip_serializing_if = "NetworkAccess::is_host", default)]
     pub network: NetworkAccess,
+    #[serde(skip_serializing_if = "CheckoutScope::is_all", default)]
+    pub checkout: CheckoutScope,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub container: Option<ContainerOptions>,
+    #[serde(skip_serializing_if = "StepServices::is_empty", default)]
+    pub services: StepServices,
+}
+
+impl StepPlan {
+    /// The texts that may contain expressions.
+    pub fn templates(&self) -> Vec<&str> {
+        let mut texts: Vec<&str> = self.env.values().map(String::as_str).collect();
+        texts.extend(self.params.values().flat_map(texts_in));
+        texts.extend(self.container.iter().map(|it| it.image.as_str()));
+        for service in self.services.values() {
+            texts.push(&service.image);
+            texts.extend(service.env.values().map(String::as_str));
+        }
+        texts
+    }
+
+    /// Adds the labels of runners with a container engine or with Kubernetes credentials, if the step needs one.
+    pub fn require_container_runner(&mut self) {
+        let builds_image = self.kind == StepType::Builtin(BuiltinStepType::ImageBuild);
+        let applies_manifests = self.kind == StepType::Builtin(BuiltinStepType::KubernetesApply);
+        let labels = if self.container.is_some() || builds_image {
+            let uses_host_network = !builds_image && self.network == NetworkAccess::Host;
+            container_labels(uses_host_network)
+        } else if applies_manifests && !self.params.contains_key(KUBECONFIG) {
+            kubernetes_labels()
+        } else {
+            Vec::new()
+        };
+        for label in labels {
+            if !self.runs_on.contains(&label) {
+                self.runs_on.push(label);
+            }
+        }
+    }
+
+    /// The secret with the credentials of a cluster.
+    pub fn kubeconfig(&self) -> Option<SecretName> {
+        kubeconfig(&self.kind, &self.params)
+    }
+
+    /// The secret that registries ask for.
+    pub fn registry_credential(&self) -> Option<SecretName> {
+        registry_credential(&self.kind, &self.params, self.container.as_ref())
+    }
+}
+
+/// All strings in a value. The recursion is bounded because the depth of the YAML is limited.
+fn texts_in(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().flat_map(texts_in).collect(),
+        Value::Object(members) => members.values().flat_map(texts_in).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
 }
 
 /// When a step runs.

@@ -23,10 +23,12 @@ pub use operate::{NewDeployment, SoakEnd};
 pub(super) use response::status_to_wire;
 pub use rollback::NewRollback;
 
+use super::commit_details::fill_deployments;
 use super::pull_requests::find_link_of_deployment;
 use super::resource_access::{may_read, require_readable, visible_page};
 use super::{ApiResponse, App, ResponsePage};
 use crate::auth::authorize::AuthorizedCaller;
+use crate::config::AppConfig;
 use crate::error::AppError;
 use berth_engine::RunCache;
 
@@ -63,7 +65,7 @@ impl App {
         limit: i64,
         with_total: bool,
     ) -> Result<ResponsePage<wire::WireDeployment>, AppError> {
-        let access = who.access().clone();
+        let (access, config) = (who.access().clone(), self.config.clone());
         let slice = self.read(who, move |db| {
             if let Some(named) = pipeline {
                 let is_visible = |slug: &Slug| {
@@ -82,7 +84,9 @@ impl App {
                     |db, it| may_read(db, &access, Action::DeploymentsRead, it),
                 )?,
             };
-            let items = found.items.iter().map(|it| to_list_item(db, it)).collect::<Result<_, AppError>>()?;
+            let items = found.items.iter().map(|it| to_list_item(db, it));
+            let mut items = items.collect::<Result<Vec<_>, AppError>>()?;
+            fill_deployments(db, &config.forges, &mut items)?;
             Ok(berth_store::pagination::ListPage { items, total: found.total, has_more: found.has_more })
         });
         let slice = slice.await?;
@@ -98,12 +102,12 @@ impl App {
         who: &AuthorizedCaller<permit::DeploymentsRead>,
         id: String,
     ) -> Result<ApiResponse<wire::WireDeployment>, AppError> {
-        let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
+        let (plans, config) = (self.services.engine.run_cache().clone(), self.config.clone());
         let access = who.access().clone();
         self.read(who, move |db| {
             let found = find(db, &id)?;
             require_readable(db, &access, Action::DeploymentsRead, &found)?;
-            response::full_response(db, &plans, &found, labels.as_deref())
+            response::full_response(db, &plans, &found, &config)
         })
         .await
     }
@@ -161,8 +165,8 @@ fn load_full_response(
     db: &mut impl StoreRead,
     plans: &RunCache,
     id: DeploymentId,
-    labels: Option<&[String]>,
+    config: &AppConfig,
 ) -> Result<ApiResponse<wire::WireDeployment>, AppError> {
     let found = deployment::by_id(db, id)?.ok_or_else(|| AppError::not_found("deployment"))?;
-    response::full_response(db, plans, &found, labels)
+    response::full_response(db, plans, &found, config)
 }

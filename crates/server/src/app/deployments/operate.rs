@@ -22,7 +22,7 @@ use super::{find, load_full_response, location};
 use crate::app::resource_access::{
     AffectedStages, require_on_all, require_on_environment, require_operable, require_readable, stage_targets,
 };
-use crate::app::{ApiResponse, App, IdempotentResponse, pipelines};
+use crate::app::{ApiResponse, App, IdempotentResponse, agents, pipelines};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
@@ -55,8 +55,8 @@ impl App {
         new: NewDeployment,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
-        let (org, by) = (who.org(), who.principal().actor());
-        let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
+        let (org, by, caller) = (who.org(), who.principal().actor(), who.principal().clone());
+        let (plans, config) = (self.services.engine.run_cache().clone(), self.config.clone());
         let doubt = self.check_commit_ambiguity(org, &key, new.commit.as_ref(), new.pointer).await?;
         let done = self.change(who, once, move |tx, standing| {
             let found = pipelines::find(tx, &standing.access, Action::PipelinesRead, &key)?;
@@ -79,8 +79,10 @@ impl App {
                 reason: new.reason,
                 bypass: new.bypass,
             };
+            let agent = agents::admit_deployment(tx, &caller)?;
             let started = stage_deployments::start(tx, &found, asked)?;
-            let answer = load_full_response(tx, &plans, started.id, labels.as_deref())?;
+            agents::count_deployment(tx, agent.as_ref())?;
+            let answer = load_full_response(tx, &plans, started.id, &config)?;
             Ok(ApiResponse { status: 202, location: Some(location(org, started.id)), ..answer })
         });
         let done = done.await;
@@ -149,9 +151,11 @@ impl App {
         resolution: OutcomeResolution,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
+        let caller = who.principal().clone();
         self.operate(who, id, once, move |tx, plans, found, by, access| {
             let (mut aggregate, step) = load_step(tx, plans, found, &step, access)?;
             check_holds_session(tx, access, found, &by)?;
+            agents::require_not_stopped(tx, &caller)?;
             let decision = resolve::resolve(&aggregate.run, &aggregate.plan, step, resolution, tx.now())?;
             Ok(aggregate.apply(tx, decision)?)
         })
@@ -168,9 +172,11 @@ impl App {
         reason: Option<Reason>,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
+        let caller = who.principal().clone();
         self.operate(who, id, once, move |tx, plans, found, by, access| {
             let (mut aggregate, step) = load_step(tx, plans, found, &step, access)?;
             check_holds_session(tx, access, found, &by)?;
+            agents::require_not_stopped(tx, &caller)?;
             if !aggregate.can_proceed() {
                 return Err(CommandRefusal::InvalidState(
                     "this deployment has ended or is being cancelled".into(),
@@ -197,11 +203,11 @@ impl App {
         + 'static,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
         let by = who.principal().actor();
-        let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
+        let (plans, config) = (self.services.engine.run_cache().clone(), self.config.clone());
         let done = self.change(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
             work(tx, &plans, &found, by, &standing.access)?;
-            load_full_response(tx, &plans, found.id, labels.as_deref())
+            load_full_response(tx, &plans, found.id, &config)
         });
         let done = done.await;
         self.services.wake_engine();

@@ -21,7 +21,9 @@ use berth_store::tables::{approval, environment};
 
 use super::blockers;
 use crate::app::ApiResponse;
+use crate::app::commit_details::fill_deployments;
 use crate::app::pull_requests::{find_link_of_deployment, link_variant};
+use crate::config::AppConfig;
 use crate::error::AppError;
 use crate::wire::actor_to_wire;
 
@@ -29,7 +31,7 @@ pub(super) fn full_response(
     db: &mut impl StoreRead,
     plans: &RunCache,
     it: &Deployment,
-    labels: Option<&[String]>,
+    config: &AppConfig,
 ) -> Result<ApiResponse<wire::WireDeployment>, AppError> {
     let lock = match &it.target {
         DeploymentTarget::Environment(target) => {
@@ -44,6 +46,9 @@ pub(super) fn full_response(
     let mut variants = Vec::new();
     body.pull_request = find_link_of_deployment(db, it)?;
     variants.extend(body.pull_request.as_ref().map(link_variant));
+    fill_deployments(db, &config.forges, [&mut body])?;
+    // Until the deployment has ended, other deployments change what it is compared with.
+    variants.extend(body.compare_url.as_ref().map(|url| format!("c{}", crc32fast::hash(url.as_bytes()))));
     if let Some(aggregate) = DeploymentAggregate::load(db, plans, it.id)? {
         let told = attempt::list_of_run(db, it.id)?;
         body.stages = stages_to_wire(&aggregate.run, &aggregate.plan, told);
@@ -51,7 +56,7 @@ pub(super) fn full_response(
             body.status = wire::DeploymentStatus::Waiting;
         }
         body.resolved_commit_id = aggregate.plan.source.as_ref().map(|source| source.commit.clone());
-        body.blocked_by.extend(blockers::blockers_in_run(db, &aggregate, labels)?);
+        body.blocked_by.extend(blockers::blockers_in_run(db, &aggregate, config.runner_labels.as_deref())?);
         wait_at_gate(&mut body);
         variants.push(format!("r{}", aggregate.run.version));
         variants.extend(approvals_variant(db, &aggregate, &body.blocked_by)?);
@@ -148,6 +153,8 @@ pub(super) fn deployment_summary(it: &Deployment, lock: Option<&Lock>) -> wire::
         fence: environment.map(|target| target.fence.number()),
         commit_id: it.commit.to_string(),
         resolved_commit_id: it.resolved_commit.clone(),
+        commit: None,
+        compare_url: None,
         definition_hash: it.definition_hash.clone(),
         trigger,
         rollback,
@@ -347,6 +354,7 @@ fn attempt_to_wire(it: &AttemptReport) -> wire::StepAttempt {
         isolation: it.isolation.clone(),
         network: it.network.clone(),
         exposed: it.exposed.clone(),
+        images: it.images.clone(),
         log_bytes: it.log_bytes,
     }
 }

@@ -23,7 +23,7 @@ use berth_store::tables::{environment, pipeline, schedule, session};
 use super::operate::SINCE_MAX;
 use super::{build_response, find, load_full_response, location};
 use crate::app::resource_access::{AffectedStages, require_on_all, require_operable, stage_targets};
-use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, environments};
+use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, agents, environments};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
@@ -36,19 +36,24 @@ impl App {
         from: retry::RetryStart,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
-        let (org, by) = (who.org(), who.principal().actor());
+        let (org, by, caller) = (who.org(), who.principal().actor(), who.principal().clone());
         let holder = environments::holder(who.principal());
-        let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
+        let (plans, config) = (self.services.engine.run_cache().clone(), self.config.clone());
         let done = self.run_rule(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
             require_operable(tx, &standing.access, &found, AffectedStages::From(&stage))?;
-            match found.into_environment() {
-                Ok(failed) => retry_in_environment(tx, &plans, org, &failed, &stage, holder),
+            let agent = agents::admit_deployment(tx, &caller)?;
+            let outcome = match found.into_environment() {
+                Ok(failed) => retry_in_environment(tx, &plans, org, &failed, &stage, holder)?,
                 Err(found) => {
                     retry_in_stages(tx, &plans, &found, &stage, from, &by, &standing.access)?;
-                    load_full_response(tx, &plans, found.id, labels.as_deref()).map(RuleOutcome::Yes)
+                    RuleOutcome::Yes(load_full_response(tx, &plans, found.id, &config)?)
                 }
+            };
+            if matches!(outcome, RuleOutcome::Yes(_)) {
+                agents::count_deployment(tx, agent.as_ref())?;
             }
+            Ok(outcome)
         });
         let done = done.await;
         self.services.wake_engine();

@@ -15,7 +15,7 @@ use berth_store::tables::{run, schedule};
 use super::operate::SINCE_MAX;
 use super::{find, load_full_response, location};
 use crate::app::resource_access::{AffectedStages, require_operable};
-use crate::app::{ApiResponse, App, IdempotentResponse};
+use crate::app::{ApiResponse, App, IdempotentResponse, agents};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
@@ -36,8 +36,8 @@ impl App {
         new: NewRollback,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireDeployment>, AppError> {
-        let (org, by) = (who.org(), who.principal().actor());
-        let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
+        let (org, by, caller) = (who.org(), who.principal().actor(), who.principal().clone());
+        let (plans, config) = (self.services.engine.run_cache().clone(), self.config.clone());
         let done = self.change(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
             require_operable(tx, &standing.access, &found, AffectedStages::One(&stage))?;
@@ -54,8 +54,10 @@ impl App {
             check_is_latest(tx, &of, &stage)?;
             let NewRollback { to, reason } = new;
             let asked = RollbackRequest { pipeline: of.pipeline, stage, rolled_back: of.id, to, by, reason };
+            let agent = agents::admit_deployment(tx, &caller)?;
             let started = RollbackPlan::find(tx, asked)?.start(tx)?;
-            let answer = load_full_response(tx, &plans, started.id, labels.as_deref())?;
+            agents::count_deployment(tx, agent.as_ref())?;
+            let answer = load_full_response(tx, &plans, started.id, &config)?;
             Ok(ApiResponse { status: 202, location: Some(location(org, started.id)), ..answer })
         });
         let done = done.await;

@@ -13,14 +13,13 @@ use berth_core::name::Reason;
 use berth_engine::claim_any::{AnyClaimOutcome, claim_any, session_lengths};
 use berth_store::Tx;
 use berth_store::idempotency::IdempotencyKey;
-use berth_store::tables::environment;
 
 use super::queue::with_ticket_tag;
+use super::remote_lock::list_claimable;
 use super::session_token::{issue_session_token, new_token_id, refuse_session_token};
 use super::view::with_environment_tag;
 use super::{EnvironmentPath, holder, location, response};
-use crate::app::resource_access::environment_in;
-use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments, pipelines};
+use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, agents, deployments};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 
@@ -53,15 +52,20 @@ impl App {
         let (org, mut cmd) = (who.org(), claim_command(who, asked));
         let doubt =
             self.check_commit_ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
-        self.run_environment_rule(who, once, move |change, tx, standing| {
+        let reads = place.reads(who.principal());
+        self.run_environment_rule(who, once, reads, move |change, tx, standing| {
             let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             let lock = require_declared(lock)?;
             doubt.map_or(Ok(()), Err)?;
             if own_token {
                 cmd.by.session_token = Some(new_token_id(tx)?);
             }
+            let agent = agents::admit_claim(tx, &mut cmd.by, &cmd.terms)?;
             let (after, claimed) =
                 change.decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
+            if claimed.is_ok() {
+                agents::count_claim(tx, agent.as_ref(), &cmd.terms)?;
+            }
             let outcome = to_rule_outcome(tx, claimed, org, &after)?;
             add_session_token(tx, outcome, &cmd.by, lock.environment.id)
         })
@@ -76,7 +80,7 @@ impl App {
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
         let org = who.org();
-        let cmd = ForceClaimCommand {
+        let mut cmd = ForceClaimCommand {
             by: holder(who.principal()),
             token: who.principal().token(),
             terms: asked.wish,
@@ -86,12 +90,17 @@ impl App {
         };
         let doubt =
             self.check_commit_ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
-        self.run_environment_rule(who, once, move |change, tx, standing| {
+        let reads = place.reads(who.principal());
+        self.run_environment_rule(who, once, reads, move |change, tx, standing| {
             let lock = place.find_any(tx, &standing.access, Action::EnvironmentsForceClaim)?;
             let lock = require_declared(lock)?;
             doubt.map_or(Ok(()), Err)?;
+            let agent = agents::admit_force_claim(tx, &mut cmd.by, &cmd.terms, &lock)?;
             let (after, claimed) =
                 change.decide(tx, &lock, |lock, moment| force::force_claim(lock, &cmd, moment))?;
+            if claimed.is_ok() {
+                agents::count_claim(tx, agent.as_ref(), &cmd.terms)?;
+            }
             to_rule_outcome(tx, claimed, org, &after)
         })
         .await
@@ -109,25 +118,20 @@ impl App {
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<ClaimResult>, AppError> {
         refuse_session_token(who.principal())?;
-        let (org, cmd) = (who.org(), claim_command(who, asked));
+        let (org, mut cmd) = (who.org(), claim_command(who, asked));
         let doubt = self.check_commit_ambiguity(org, &key, cmd.terms.commit.as_ref(), "/commitId").await?;
-        self.run_environment_rule(who, once, move |change, tx, standing| {
-            let found = pipelines::find(tx, &standing.access, Action::PipelinesRead, &key)?;
+        self.run_environment_rule(who, once, Vec::new(), move |change, tx, standing| {
+            let locks = list_claimable(tx, &standing.access, &key, &label)?;
             doubt.map_or(Ok(()), Err)?;
-            let mut locks = environment::list_of_pipeline(tx, found.id)?;
-            locks.retain(|lock| {
-                let environment = &lock.environment;
-                let has_label = environment.configuration.labels.iter().any(|it| it.as_str() == label);
-                let target = environment_in(&found.slug, environment);
-                environment.is_declared
-                    && has_label
-                    && standing.access.may(Action::EnvironmentsClaim, &target)
-            });
             if locks.is_empty() {
                 let text = "is not the label of an environment of this pipeline that you may claim";
                 return Ok(RuleOutcome::No(AppError::invalid_member("/label", text)));
             }
+            let agent = agents::admit_claim(tx, &mut cmd.by, &cmd.terms)?;
             let claimed = claim_any(tx, locks, &cmd)?;
+            if matches!(claimed.outcome, AnyClaimOutcome::Claimed(..)) {
+                agents::count_claim(tx, agent.as_ref(), &cmd.terms)?;
+            }
             change.note_deployment(claimed.has_deployment);
             Ok(match claimed.outcome {
                 AnyClaimOutcome::Claimed(claimed, after) => {

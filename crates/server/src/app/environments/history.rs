@@ -125,7 +125,7 @@ fn compute_insights(
         hold_seconds: compute_spread(holds.map(|it| end_of(it).seconds_since(it.claimed_at)).collect()),
         wait_seconds: compute_spread(waited.collect()),
         takeovers: ended(&[SessionEndReason::Overridden]),
-        expired: ended(&[SessionEndReason::Expired, SessionEndReason::Idle]),
+        expired: ended(&[SessionEndReason::Expired, SessionEndReason::Idle, SessionEndReason::Lease]),
         gave_up: gave_up.count(),
         holders: holder_shares(&recent, &end_of),
     }

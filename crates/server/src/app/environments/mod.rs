@@ -3,6 +3,7 @@
 mod claim;
 mod history;
 mod queue;
+mod remote_lock;
 pub(super) mod response;
 mod session;
 mod session_token;
@@ -10,6 +11,7 @@ mod view;
 
 pub use claim::{ClaimRequest, ForceClaimRequest};
 pub use history::NumberedPage;
+pub use remote_lock::{LockableEnvironment, RemoteLock, RemoteLockEnd, RemoteLockKey, RemoteLockState};
 pub(super) use response::{refusal_error, session_not_active};
 pub use session::DeployRequest;
 pub(super) use session_token::refuse_session_token;
@@ -25,7 +27,8 @@ use berth_core::event::ActorType;
 use berth_core::id::OrgId;
 use berth_core::name::EnvName;
 use berth_store::idempotency::IdempotencyKey;
-use berth_store::tables::environment;
+use berth_store::sql::BoundRead;
+use berth_store::tables::{agent, environment};
 use berth_store::{StoreRead, Tx};
 
 use super::resource_access::require_on_environment;
@@ -42,6 +45,13 @@ pub struct EnvironmentPath {
 }
 
 impl EnvironmentPath {
+    /// What a rule about the environment reads first.
+    fn reads(&self, who: &Principal) -> Vec<BoundRead> {
+        let name = EnvName::parse(&self.env_name).ok();
+        let found = name.and_then(|name| environment::read_of_find(&self.pipeline, &name));
+        found.into_iter().chain(who.is_service.then(|| agent::read_of_user(who.user))).collect()
+    }
+
     /// Finds an environment that is in the definition or still held, and checks the permission on it. An environment
     /// that was removed from the definition can be found only until its session ends.
     fn find(
@@ -82,7 +92,13 @@ fn location(org: OrgId, lock: &Lock) -> String {
 
 pub(super) fn holder(who: &Principal) -> LockHolder {
     let kind = if who.is_service { ActorType::Service } else { ActorType::User };
-    LockHolder { kind, id: who.user, name: who.name.to_string(), session_token: who.session_token() }
+    LockHolder {
+        kind,
+        id: who.user,
+        name: who.name.to_string(),
+        session_token: who.session_token(),
+        agent: None,
+    }
 }
 
 /// Tracks whether a transaction on an environment affects the engine.
@@ -115,11 +131,12 @@ impl EnvironmentChange {
 }
 
 impl App {
-    /// Like [`App::run_rule`], but wakes the engine only if a deployment is involved.
+    /// Like [`App::run_rule_after`], but wakes the engine only if a deployment is involved.
     async fn run_environment_rule<P, T>(
         &self,
         who: &AuthorizedCaller<P>,
         once: Option<IdempotencyKey>,
+        reads: Vec<BoundRead>,
         work: impl FnOnce(&EnvironmentChange, &mut Tx<'_>, &CurrentAccess) -> Result<RuleOutcome<T>, AppError>
         + Send
         + 'static,
@@ -130,7 +147,8 @@ impl App {
     {
         let change = EnvironmentChange::default();
         let within = change.clone();
-        let done = self.run_rule(who, once, move |tx, standing| work(&within, tx, standing)).await;
+        let done =
+            self.run_rule_after(who, once, reads, move |tx, standing| work(&within, tx, standing)).await;
         // After a store error, the transaction may still have been committed.
         let may_stand = matches!(&done, Err(AppError::Store(_)));
         if may_stand || change.has_deployment.load(Ordering::Relaxed) {

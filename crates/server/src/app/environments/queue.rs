@@ -58,7 +58,8 @@ impl App {
         id: String,
     ) -> Result<IdempotentResponse<wire::WireTicket>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        self.run_environment_rule(who, None, move |change, tx, standing| {
+        let reads = place.reads(who.principal());
+        self.run_environment_rule(who, None, reads, move |change, tx, standing| {
             let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             let (lock, found) = find(tx, lock, &id)?;
             let others = Action::EnvironmentsReleaseOthers;
@@ -93,13 +94,21 @@ pub(super) fn with_ticket_tag<T>(answer: ApiResponse<T>, ticket: &Ticket, lock: 
     }
 }
 
-/// Finds a ticket of an environment. If another ticket of its group was granted, returns the granted ticket and its
-/// environment, so that a client that polls any ticket of the group learns what was claimed.
+/// Finds a ticket of an environment, or the granted ticket of its group.
 fn find(db: &mut impl StoreRead, lock: Lock, id: &str) -> Result<(Lock, Ticket), AppError> {
     let missing = || AppError::not_found("ticket");
     let id: TicketId = id.parse().map_err(|_| missing())?;
     let found = ticket::by_id(db, id)?.filter(|found| found.environment == lock.environment.id);
-    let found = found.ok_or_else(missing)?;
+    find_granted(db, lock, found.ok_or_else(missing)?)
+}
+
+/// If another ticket of this ticket's group was granted, returns the granted ticket and its environment, so that a
+/// client that polls any ticket of the group learns what was claimed.
+pub(super) fn find_granted(
+    db: &mut impl StoreRead,
+    lock: Lock,
+    found: Ticket,
+) -> Result<(Lock, Ticket), AppError> {
     let is_elsewhere =
         matches!(found.status, TicketState::Cancelled { cause: TicketCause::GrantedElsewhere, .. });
     let Some(group) = found.group.filter(|_| is_elsewhere) else { return Ok((lock, found)) };

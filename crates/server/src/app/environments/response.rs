@@ -12,7 +12,8 @@ use berth_core::environment::{
 use berth_core::event::ActorType;
 use berth_core::id::OrgId;
 use berth_core::pipeline::model::{
-    ClaimTrigger, EnvironmentDefinition as Configuration, ReleaseAction, ReleaseCondition, VarValue,
+    ClaimTrigger, EnvironmentDefinition as Configuration, QueueOrder, ReleaseAction, ReleaseCondition,
+    VarValue,
 };
 use berth_core::time::Timestamp;
 
@@ -38,6 +39,7 @@ pub(super) fn environment_to_wire(lock: &Lock) -> wire::WireEnvironment {
             EnvironmentStatus::Unknown => wire::EnvironmentState::Unknown,
         },
         deployed_commit_id: environment.deployed_commit.as_ref().map(ToString::to_string),
+        commit: None,
         fence: environment.fence.number(),
         queue_length: lock.tickets.len(),
         pull_request: None,
@@ -81,6 +83,13 @@ fn configuration_to_wire(it: &Configuration) -> wire::EnvironmentConfiguration {
         labels: it.labels.iter().map(ToString::to_string).collect(),
         owner: it.owner.as_ref().map(ToString::to_string),
         ttl_seconds: it.ttl.and_then(|ttl| i64::try_from(ttl.as_secs()).ok()),
+        queue: (!it.queue.is_default()).then(|| wire::QueueConfiguration {
+            order: match it.queue.order {
+                QueueOrder::Arrival => wire::WireQueueOrder::Arrival,
+                QueueOrder::Class => wire::WireQueueOrder::Class,
+            },
+            ageing_seconds: it.queue.ageing.as_secs(),
+        }),
     }
 }
 
@@ -99,6 +108,7 @@ fn lock_to_wire(lock: &Lock) -> Option<wire::WireLock> {
         contact: session.contact.as_ref().map(ToString::to_string),
         claimed_at: session.claimed_at.to_string(),
         expires_at: ends_at(lock).map(|(at, _)| at.to_string()),
+        lease_expires_at: session.lease_expires_at.map(|at| at.to_string()),
         fence: session.fence.number(),
         takeover: takeover_to_wire(lock),
     })
@@ -117,11 +127,16 @@ pub(in crate::app) fn takeover_to_wire(lock: &Lock) -> Option<wire_session::Take
 pub(in crate::app) fn holder_to_wire(it: &LockHolder) -> wire::Holder {
     wire::Holder {
         kind: match it.kind {
+            _ if it.agent.is_some() => wire::HolderKind::Agent,
             ActorType::Service => wire::HolderKind::Service,
             ActorType::User | ActorType::System => wire::HolderKind::User,
         },
         id: it.id.to_string(),
         name: it.name.clone(),
+        owner: it
+            .agent
+            .as_ref()
+            .map(|agent| wire::HolderOwner { id: agent.owner.to_string(), name: agent.owner_name.clone() }),
     }
 }
 
@@ -142,6 +157,8 @@ pub(super) fn end_reason_to_wire(it: SessionEndReason) -> wire_session::EndReaso
         SessionEndReason::Overridden => wire_session::EndReason::Overridden,
         SessionEndReason::Expired => wire_session::EndReason::Expired,
         SessionEndReason::Idle => wire_session::EndReason::Idle,
+        SessionEndReason::Lease => wire_session::EndReason::Lease,
+        SessionEndReason::AgentsStopped => wire_session::EndReason::AgentsStopped,
         SessionEndReason::Restored => wire_session::EndReason::Restored,
     }
 }
@@ -176,6 +193,8 @@ pub(super) fn session_to_wire(
         claimed_at: it.claimed_at.to_string(),
         extended_at: it.extended_at.map(|at| at.to_string()),
         expires_at: expires_at.map(|at| at.to_string()),
+        lease_seconds: it.lease_seconds,
+        lease_expires_at: it.lease_expires_at.map(|at| at.to_string()),
         ended_at: it.end.as_ref().map(|end| end.at.to_string()),
         end_reason: it.end.as_ref().map(|end| end_reason_to_wire(end.reason)),
         ended_by: it.end.as_ref().map(|end| actor_to_wire(&end.by)),

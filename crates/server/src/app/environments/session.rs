@@ -6,7 +6,9 @@ use berth_core::access::{Action, permit};
 use berth_core::environment::deploy::{self, ConflictMode, DeployCommand};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::release::{self, ReleaseCommand};
-use berth_core::environment::{Environment, Lock, LockHolder, NamedSession, Session, extend, hand_over};
+use berth_core::environment::{
+    ClaimTerms, Environment, Lock, LockHolder, NamedSession, Session, extend, hand_over, lease,
+};
 use berth_core::event::ActorType;
 use berth_core::id::{SessionId, UserId};
 use berth_core::name::{CommitId, Email, Reason};
@@ -17,10 +19,12 @@ use berth_store::{StoreRead, Tx};
 use super::session_token::refuse_session_token;
 use super::view::with_environment_tag;
 use super::{EnvironmentPath, holder, location, response};
+use crate::app::commit_details::fill_deployments;
 use crate::app::pull_requests::{find_link, with_link_tag};
 use crate::app::resource_access::{may_on_environment, require_on_environment};
-use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, deployments};
+use crate::app::{ApiResponse, App, IdempotentResponse, RuleOutcome, agents, deployments};
 use crate::auth::authorize::{AuthorizedCaller, load_member_access};
+use crate::config::AppConfig;
 use crate::error::AppError;
 
 /// Maximum number of deployments included in a session response.
@@ -40,11 +44,11 @@ impl App {
         place: EnvironmentPath,
         id: String,
     ) -> Result<ApiResponse<wire::WireSession>, AppError> {
-        let (org, access) = (who.org(), who.access().clone());
+        let (org, access, config) = (who.org(), who.access().clone(), self.config.clone());
         self.read(who, move |db| {
             let lock = place.find_any(db, &access, Action::EnvironmentsRead)?;
             let found = find(db, &lock, &id)?;
-            let deployments = list_deployments(db, &found, &lock)?;
+            let deployments = list_deployments(db, &found, &lock, &config)?;
             let mut body = response::session_to_wire(&found, org, &lock, deployments);
             body.pull_request = find_link(db, Some(found.id))?;
             Ok(build_response(body, &found, &lock))
@@ -61,16 +65,18 @@ impl App {
         expected: Option<Fence>,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<WireDeployment>, AppError> {
-        let (org, by) = (who.org(), holder(who.principal()));
+        let (org, by, caller) = (who.org(), holder(who.principal()), who.principal().clone());
         let doubt =
             self.check_commit_ambiguity(org, &place.pipeline, Some(&asked.commit), "/commitId").await?;
-        self.run_environment_rule(who, once, move |change, tx, standing| {
+        let reads = place.reads(who.principal());
+        self.run_environment_rule(who, once, reads, move |change, tx, standing| {
             let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             if asked.override_drain.is_some() {
                 require_on_environment(tx, &standing.access, Action::DrainOverride, &lock.environment)?;
             }
             let found = find(tx, &lock, &id)?;
             doubt.map_or(Ok(()), Err)?;
+            let agent = agents::admit_deployment(tx, &caller)?;
             let named = NamedSession { session: &found, expected };
             let DeployRequest { commit, context, on_conflict, override_drain } = asked;
             let is_untrusted = false;
@@ -79,6 +85,7 @@ impl App {
                 change.decide(tx, &lock, |lock, moment| deploy::deploy(lock, &named, &cmd, moment))?;
             Ok(match deployed {
                 Ok(deployment) => {
+                    agents::count_deployment(tx, agent.as_ref())?;
                     let location = Some(deployments::location(org, deployment.id));
                     RuleOutcome::Yes(ApiResponse {
                         status: 202,
@@ -101,15 +108,45 @@ impl App {
         expected: Option<Fence>,
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
-        let (org, by) = (who.org(), holder(who.principal()));
-        self.run_environment_rule(who, once, move |change, tx, standing| {
+        let (org, by, config) = (who.org(), holder(who.principal()), self.config.clone());
+        let reads = place.reads(who.principal());
+        self.run_environment_rule(who, once, reads, move |change, tx, standing| {
             let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             let found = find(tx, &lock, &id)?;
             let named = NamedSession { session: &found, expected };
             let (after, extended) = change
                 .decide(tx, &lock, |lock, moment| extend::extend(lock, &named, &by, ttl_seconds, moment))?;
             match extended {
-                Ok(session) => Ok(RuleOutcome::Yes(full_response(tx, &session, &after)?)),
+                Ok(session) => Ok(RuleOutcome::Yes(full_response(tx, &session, &after, &config)?)),
+                Err(refusal) => Ok(RuleOutcome::No(response::refusal_error(refusal, org, &after, tx.now()))),
+            }
+        })
+        .await
+    }
+
+    /// Renews the lease of a session. Takes no idempotency key: repeating a heartbeat is harmless, and a stored response
+    /// would not renew the lease.
+    pub async fn renew_session_lease(
+        &self,
+        who: &AuthorizedCaller<permit::EnvironmentsClaim>,
+        place: EnvironmentPath,
+        id: String,
+        expected: Option<Fence>,
+    ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
+        let (org, by, config) = (who.org(), holder(who.principal()), self.config.clone());
+        let reads = place.reads(who.principal());
+        self.run_environment_rule(who, None, reads, move |change, tx, standing| {
+            let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
+            let found = find(tx, &lock, &id)?;
+            let named = NamedSession { session: &found, expected };
+            let (mut after, renewed) =
+                change.decide(tx, &lock, |lock, moment| lease::renew_lease(lock, &named, &by, moment))?;
+            match renewed {
+                Ok(session) => {
+                    session::renew_lease(tx, &session)?;
+                    after.session = Some(session.clone());
+                    Ok(RuleOutcome::Yes(full_response(tx, &session, &after, &config)?))
+                }
                 Err(refusal) => Ok(RuleOutcome::No(response::refusal_error(refusal, org, &after, tx.now()))),
             }
         })
@@ -123,8 +160,9 @@ impl App {
         id: String,
         expected: Option<Fence>,
     ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
-        let (org, by) = (who.org(), holder(who.principal()));
-        self.run_environment_rule(who, None, move |change, tx, standing| {
+        let (org, by, config) = (who.org(), holder(who.principal()), self.config.clone());
+        let reads = place.reads(who.principal());
+        self.run_environment_rule(who, None, reads, move |change, tx, standing| {
             let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             let found = find(tx, &lock, &id)?;
             let named = NamedSession { session: &found, expected };
@@ -135,7 +173,7 @@ impl App {
                 change.decide(tx, &lock, |lock, moment| release::release(lock, &named, &cmd, moment))?;
             match released {
                 Ok(done) => {
-                    let mut answer = full_response(tx, &done.session, &after)?;
+                    let mut answer = full_response(tx, &done.session, &after, &config)?;
                     answer.body.released = Some(done.released);
                     Ok(RuleOutcome::Yes(answer))
                 }
@@ -156,17 +194,19 @@ impl App {
         once: Option<IdempotencyKey>,
     ) -> Result<IdempotentResponse<wire::WireSession>, AppError> {
         refuse_session_token(who.principal())?;
-        let (org, by) = (who.org(), holder(who.principal()));
-        self.run_environment_rule(who, once, move |change, tx, standing| {
+        let (org, by, config) = (who.org(), holder(who.principal()), self.config.clone());
+        let reads = place.reads(who.principal());
+        self.run_environment_rule(who, once, reads, move |change, tx, standing| {
             let lock = place.find_any(tx, &standing.access, Action::EnvironmentsClaim)?;
             let found = find(tx, &lock, &id)?;
-            let to = find_receiver(tx, &to, &lock.environment)?;
+            let mut to = find_receiver(tx, &to, &lock.environment)?;
+            agents::admit_claim(tx, &mut to, &ClaimTerms::default())?;
             let named = NamedSession { session: &found, expected };
             let (after, opened) = change
                 .decide(tx, &lock, |lock, moment| hand_over::hand_over(lock, &named, &by, &to, moment))?;
             match opened {
                 Ok(session) => {
-                    let mut answer = full_response(tx, &session, &after)?;
+                    let mut answer = full_response(tx, &session, &after, &config)?;
                     answer.location = Some(format!("{}/sessions/{}", location(org, &after), session.id));
                     Ok(RuleOutcome::Yes(answer))
                 }
@@ -191,20 +231,25 @@ fn list_deployments(
     db: &mut impl StoreRead,
     session: &Session,
     lock: &Lock,
+    config: &AppConfig,
 ) -> Result<Vec<WireDeployment>, AppError> {
     if session.deployments == 0 {
         return Ok(Vec::new());
     }
     let found = deployment::list_of_session(db, session.id, SESSION_DEPLOYMENTS_MAX)?;
-    Ok(found.iter().map(|deployment| deployments::to_summary(deployment, Some(lock))).collect())
+    let mut bodies: Vec<_> =
+        found.iter().map(|deployment| deployments::to_summary(deployment, Some(lock))).collect();
+    fill_deployments(db, &config.forges, &mut bodies)?;
+    Ok(bodies)
 }
 
 fn full_response(
     tx: &mut Tx<'_>,
     session: &Session,
     lock: &Lock,
+    config: &AppConfig,
 ) -> Result<ApiResponse<wire::WireSession>, AppError> {
-    let deployments = list_deployments(tx, session, lock)?;
+    let deployments = list_deployments(tx, session, lock, config)?;
     let mut body = response::session_to_wire(session, tx.org()?, lock, deployments);
     body.pull_request = find_link(tx, Some(session.id))?;
     Ok(build_response(body, session, lock))
@@ -232,5 +277,5 @@ fn find_receiver(tx: &mut Tx<'_>, to: &str, of: &Environment) -> Result<LockHold
         return Err(refused("may not claim this environment; they need the role tester or higher"));
     }
     let kind = if member.is_service { ActorType::Service } else { ActorType::User };
-    Ok(LockHolder { kind, id: member.user, name: member.name.to_string(), session_token: None })
+    Ok(LockHolder { kind, id: member.user, name: member.name.to_string(), session_token: None, agent: None })
 }

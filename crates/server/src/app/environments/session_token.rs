@@ -42,6 +42,7 @@ impl App {
             user: caller.user,
             name: caller.user_name,
             is_service: caller.is_service,
+            is_agent: caller.is_agent,
             via: AuthMethod::Token {
                 id,
                 membership: Membership { org, org_slug: caller.org_slug, access: caller.access },

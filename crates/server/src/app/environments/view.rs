@@ -8,6 +8,7 @@ use berth_store::StoreRead;
 use berth_store::tables::environment;
 
 use super::{EnvironmentPath, response};
+use crate::app::commit_details::fill_environments;
 use crate::app::pull_requests::{find_link, with_link_tag};
 use crate::app::resource_access::environment_in;
 use crate::app::{ApiResponse, App, pipelines};
@@ -20,7 +21,7 @@ impl App {
         who: &AuthorizedCaller<permit::EnvironmentsRead>,
         key: String,
     ) -> Result<Vec<wire::WireEnvironment>, AppError> {
-        let access = who.access().clone();
+        let (access, config) = (who.access().clone(), self.config.clone());
         self.read(who, move |db| {
             let found = pipelines::find(db, &access, Action::PipelinesRead, &key)?;
             let locks = environment::list_of_pipeline(db, found.id)?;
@@ -28,7 +29,9 @@ impl App {
             let there = there.filter(|lock| {
                 access.may(Action::EnvironmentsRead, &environment_in(&found.slug, &lock.environment))
             });
-            there.map(|lock| to_response(db, lock)).collect()
+            let mut bodies = there.map(|lock| to_response(db, lock)).collect::<Result<Vec<_>, AppError>>()?;
+            fill_environments(db, &config.forges, &mut bodies)?;
+            Ok(bodies)
         })
         .await
     }
@@ -38,10 +41,11 @@ impl App {
         who: &AuthorizedCaller<permit::EnvironmentsRead>,
         place: EnvironmentPath,
     ) -> Result<ApiResponse<wire::WireEnvironment>, AppError> {
-        let access = who.access().clone();
+        let (access, config) = (who.access().clone(), self.config.clone());
         self.read(who, move |db| {
             let lock = place.find(db, &access, Action::EnvironmentsRead)?;
-            let body = to_response(db, &lock)?;
+            let mut body = to_response(db, &lock)?;
+            fill_environments(db, &config.forges, [&mut body])?;
             let link = body.pull_request.clone();
             Ok(with_link_tag(with_environment_tag(ApiResponse::ok(body), &lock), link.as_ref()))
         })

@@ -14,7 +14,6 @@ use berth_store::tables::{environment, forge_connection, member, pull_request, t
 use super::connection_event;
 use crate::app::members;
 use crate::error::AppError;
-use crate::integrations::forges::repository_path;
 
 /// Appended to the repository's path in the name of its service account.
 const ACCOUNT_SUFFIX: &str = " (pull requests)";
@@ -53,7 +52,7 @@ pub(super) fn create_account(
 ) -> Result<UserId, AppError> {
     let address = format!("{hook}@{ACCOUNT_DOMAIN}");
     let email = Email::parse(&address).map_err(|error| AppError::bug(error.to_string()))?;
-    let path = repository_path(&repository.url).unwrap_or_default();
+    let path = repository.url.forge_path().unwrap_or_default();
     let path: String = path.chars().take(DISPLAY_NAME_CHARS_MAX - ACCOUNT_SUFFIX.len()).collect();
     let name = DisplayName::parse(&format!("{path}{ACCOUNT_SUFFIX}"));
     let name = name.map_err(|error| AppError::bug(error.to_string()))?;
@@ -61,7 +60,7 @@ pub(super) fn create_account(
         return Err(AppError::bug("an account of a new webhook exists"));
     }
     let id = UserId::from_parts(tx.now(), tx.entropy()?);
-    let account = UserAccount::Service { owner };
+    let account = UserAccount::Service { owner, is_agent: false };
     user::put(tx, &User { id, email, name: name.clone(), account, created_at: tx.now() })?;
     members::add_member(tx, id, &name, Role::Member)?;
     Ok(id)

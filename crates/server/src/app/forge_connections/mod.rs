@@ -1,16 +1,18 @@
 //! Connections of repositories to their forges: connect, view, test, rotate the secret, disconnect.
 
 mod account;
+mod record;
 
 use std::net::IpAddr;
 
 use berth_api::connection as wire;
 use berth_api::problem::Code;
 use berth_core::access::permit;
-use berth_core::event::{EventKind, NewEvent};
+use berth_core::event::EventKind;
 use berth_core::forge::{ForgeConnection, ForgeKind};
-use berth_core::id::HookId;
+use berth_core::id::OrgId;
 use berth_core::repository::{RemoteUrl, Repository};
+use berth_engine::admission::AdmissionPermit;
 use berth_engine::credential::RedactedString;
 use berth_engine::events::repository_event;
 use berth_store::StoreRead;
@@ -22,13 +24,11 @@ use crate::auth::authorize::AuthorizedCaller;
 use crate::config::AppConfig;
 use crate::error::AppError;
 use crate::integrations::forges::hooks::new_hook_secret;
-use crate::integrations::forges::{
-    ForgeClient, ForgeError, ForgeRepository, client_of, repository_path, run_on_thread, setup_steps,
-};
-use crate::jobs::sync::grant_pipelines;
+use crate::integrations::forges::{ForgeClient, ForgeError, ForgeRepository, client_of, run_on_thread};
 
-use account::create_account;
 pub(super) use account::disconnect;
+pub(super) use record::{NewConnection, insert_connection, to_response};
+use record::{connection_event, hook_url};
 
 type WithSecret = wire::ConnectionWithSecret;
 
@@ -50,7 +50,7 @@ impl App {
         let config = self.config.clone();
         self.read(who, move |db| {
             let (repository, connection) = find_connected(db, &key)?;
-            let body = to_response(&config, &repository, &connection);
+            let body = to_response(db, &config, &repository, &connection)?;
             // Deliveries verify a connection without changing its version.
             let response = ApiResponse::ok(body).with_version(connection.version);
             Ok(match connection.verified_at {
@@ -80,30 +80,12 @@ impl App {
         self.change(who, None, move |tx, standing| {
             let repository = find_repository(tx, &wanted)?;
             standing.check_confirmed(tx.now())?;
-            if forge_connection::by_repository(tx, repository.id)?.is_some() {
-                let text = "the repository is already connected; disconnect it first, or rotate its secret";
-                return Err(AppError::new(Code::AlreadyExists, text));
-            }
+            check_unconnected(tx, &repository)?;
             check_public_url(&config, &repository.url)?;
-            let now = tx.now();
-            let hook = HookId::from_parts(now, tx.entropy()?);
-            let connection = ForgeConnection {
-                repository: repository.id,
-                hook,
-                forge: choose_forge(&config, &repository.url, forge)?,
-                account: create_account(tx, &repository, hook, owner)?,
-                forge_hook: None,
-                verified_at: None,
-                error: None,
-                version: 1,
-                created_at: now,
-                updated_at: now,
-            };
-            let sealed = vault.seal_hook_secret(tx, connection.hook, &sealed_secret)?;
-            forge_connection::insert(tx, &connection, &sealed)?;
-            grant_pipelines(tx, repository.id, connection.account)?;
-            tx.record(connection_event(EventKind::RepositoryConnected, &repository, &connection))?;
-            Ok(ApiResponse::ok(to_response(&config, &repository, &connection)))
+            let forge = choose_forge(&config, &repository.url, forge)?;
+            let new = NewConnection { repository: &repository, forge, app: None, secret: &sealed_secret };
+            let connection = insert_connection(tx, &vault, &new, owner)?;
+            Ok(ApiResponse::ok(to_response(tx, &config, &repository, &connection)?))
         })
         .await?;
         let location = format!("/api/v1/organizations/{}/repositories/{key}/connection", who.org());
@@ -135,6 +117,11 @@ impl App {
             let (repository, connection) = find_connected(tx, &wanted)?;
             standing.check_confirmed(tx.now())?;
             check_public_url(&config, &repository.url)?;
+            if connection.app.is_some() {
+                let text = "the secret belongs to the GitHub App; to replace it, disconnect the app's repositories, \
+                            delete the app, and connect them with another one";
+                return Err(AppError::new(Code::InvalidState, text));
+            }
             let sealed = vault.seal_hook_secret(tx, connection.hook, &sealed_secret)?;
             forge_connection::set_secret(tx, repository.id, &sealed)?;
             let next = ForgeConnection {
@@ -146,7 +133,7 @@ impl App {
             forge_connection::update(tx, &next)?;
             let event = repository_event(EventKind::RepositoryUpdated, &repository);
             tx.record(event.with("connection", "secret rotated"))?;
-            Ok(ApiResponse::ok(to_response(&config, &repository, &next)))
+            Ok(ApiResponse::ok(to_response(tx, &config, &repository, &next)?))
         })
         .await?;
         let change = HookChange { previous: loaded.1.forge_hook, secret, location: None };
@@ -163,7 +150,7 @@ impl App {
     ) -> Result<IdempotentResponse<WithSecret>, AppError> {
         let HookChange { previous, secret, location } = change;
         let (repository, connection) = self.load_connected(who, key.clone()).await?;
-        let (url, given) = (hook_url(&self.config, &connection), secret.clone());
+        let (url, given) = (hook_url(&self.config, connection.forge, connection.hook), secret.clone());
         let asked = self.ask_forge(who, &repository, move |client| {
             if let Some(previous) = previous {
                 client.delete_hook(&previous)?;
@@ -191,7 +178,7 @@ impl App {
                 next
             };
             let shown = next.forge_hook.is_none().then(|| secret.reveal().to_owned());
-            let record = to_response(&config, &repository, &next);
+            let record = to_response(tx, &config, &repository, &next)?;
             let body = WithSecret { record, secret: shown };
             let response = match location {
                 Some(location) => ApiResponse::created(location, body),
@@ -213,8 +200,14 @@ impl App {
             return Ok(IdempotentResponse::Replayed(earlier));
         }
         let (repository, connection) = self.load_connected(who, key).await?;
-        let by_hand = || Some("send a test delivery from the webhook's page on the forge".to_owned());
-        let asked = match connection.forge_hook {
+        let by_hand = || {
+            let text = match connection.app {
+                None => "send a test delivery from the webhook's page on the forge",
+                Some(_) => "a GitHub App has no test delivery; push a commit",
+            };
+            Some(text.to_owned())
+        };
+        let asked = match connection.forge_hook.clone() {
             None => None,
             Some(id) => self.ask_forge(who, &repository, move |client| client.test_hook(&id)).await?,
         };
@@ -240,7 +233,7 @@ impl App {
         let gone = self.change(who, None, move |tx, _| {
             let (repository, connection) = find_connected(tx, &key)?;
             super::check_version(connection.version, expected)?;
-            let last = to_response(&config, &repository, &connection);
+            let last = to_response(tx, &config, &repository, &connection)?;
             disconnect(tx, &repository, &connection)?;
             let deleted_at = Some(tx.now().to_string());
             Ok(ApiResponse::ok(wire::RepositoryConnection { error, deleted_at, ..last }))
@@ -275,15 +268,19 @@ impl App {
     ) -> Result<Option<Result<T, ForgeError>>, AppError> {
         let client = client_of(&self.services, &self.config.forges, who.org(), repository).await?;
         let Some(client) = client else { return Ok(None) };
-        let pass = self.hook_calls.try_enter(who.org());
-        let pass =
-            pass.ok_or_else(|| AppError::busy("too many requests to forges are running; try again"))?;
+        let pass = self.enter_forge_call(who.org())?;
         run_on_thread(move || {
             let done = ask(&client);
             drop(pass);
             Some(done)
         })
         .await
+    }
+
+    /// Limits concurrent requests to forges.
+    pub(super) fn enter_forge_call(&self, org: OrgId) -> Result<AdmissionPermit, AppError> {
+        let pass = self.hook_calls.try_enter(org);
+        pass.ok_or_else(|| AppError::busy("too many requests to forges are running; try again"))
     }
 
     async fn load_connected(
@@ -307,12 +304,20 @@ pub(super) fn find_connected(
     Ok((repository, connection))
 }
 
-fn find_repository(db: &mut impl StoreRead, key: &str) -> Result<Repository, AppError> {
+pub(super) fn find_repository(db: &mut impl StoreRead, key: &str) -> Result<Repository, AppError> {
     repository::find(db, key)?.ok_or_else(|| AppError::not_found("repository"))
 }
 
+pub(super) fn check_unconnected(db: &mut impl StoreRead, repository: &Repository) -> Result<(), AppError> {
+    if forge_connection::by_repository(db, repository.id)?.is_some() {
+        let text = "the repository is already connected; disconnect it first, or rotate its secret";
+        return Err(AppError::new(Code::AlreadyExists, text));
+    }
+    Ok(())
+}
+
 /// Checks that the forge can reach this server: at its public URL, or because both are on this machine.
-fn check_public_url(config: &AppConfig, repository: &RemoteUrl) -> Result<(), AppError> {
+pub(super) fn check_public_url(config: &AppConfig, repository: &RemoteUrl) -> Result<(), AppError> {
     let host = repository.host().unwrap_or_default();
     let is_loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
     if config.public_url.is_some() || (config.is_local() && is_loopback) {
@@ -329,7 +334,7 @@ fn choose_forge(
     url: &RemoteUrl,
     named: Option<ForgeKind>,
 ) -> Result<ForgeKind, AppError> {
-    if url.host().is_none() || repository_path(url).is_none() {
+    if url.host().is_none() || url.forge_path().is_none() {
         let text = "the repository's URL does not name a repository on a forge";
         return Err(AppError::new(Code::InvalidState, text));
     }
@@ -343,47 +348,5 @@ fn choose_forge(
             let text = "is required, because the kind of forge cannot be recognized by the host name";
             Err(AppError::invalid_member("/forge", text))
         }
-    }
-}
-
-fn hook_url(config: &AppConfig, connection: &ForgeConnection) -> String {
-    // Programs on this machine may not know the name under which browsers open the dashboard.
-    let base = if config.is_local() { format!("http://{}", config.listen) } else { config.base_url() };
-    format!("{base}/hooks/{}/{}", connection.forge, connection.hook)
-}
-
-/// Builds an audit event, without the secret.
-fn connection_event(kind: EventKind, repository: &Repository, connection: &ForgeConnection) -> NewEvent {
-    let event = repository_event(kind, repository).with("forge", connection.forge.as_str());
-    event.with("accountId", connection.account.to_string())
-}
-
-fn to_response(
-    config: &AppConfig,
-    repository: &Repository,
-    connection: &ForgeConnection,
-) -> wire::RepositoryConnection {
-    let hook_url = hook_url(config, connection);
-    wire::RepositoryConnection {
-        repository_id: repository.id.to_string(),
-        forge: match connection.forge {
-            ForgeKind::GitHub => wire::ForgeName::Github,
-            ForgeKind::GitLab => wire::ForgeName::Gitlab,
-            ForgeKind::Gitea => wire::ForgeName::Gitea,
-            ForgeKind::Bitbucket => wire::ForgeName::Bitbucket,
-        },
-        instructions: match connection.forge_hook {
-            Some(_) => Vec::new(),
-            None => setup_steps(connection.forge, &repository.url, &hook_url),
-        },
-        hook_url,
-        account_id: connection.account.to_string(),
-        is_managed: connection.forge_hook.is_some(),
-        is_verified: connection.verified_at.is_some(),
-        verified_at: connection.verified_at.map(|time| time.to_string()),
-        error: connection.error.clone(),
-        created_at: connection.created_at.to_string(),
-        updated_at: connection.updated_at.to_string(),
-        deleted_at: None,
     }
 }

@@ -19,7 +19,8 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
         | RouteAccess::InstanceAdmin
         | RouteAccess::Runner
         | RouteAccess::NewRunner
-        | RouteAccess::Permission(_) => {
+        | RouteAccess::Permission(_)
+        | RouteAccess::TokenPermission(_) => {
             json!([{"token": []}])
         }
     };
@@ -54,7 +55,9 @@ fn describe_access(access: RouteAccess) -> String {
         RouteAccess::InstanceAdmin => "Requires an instance admin.".to_owned(),
         RouteAccess::Runner => "Requires the credential of a runner.".to_owned(),
         RouteAccess::NewRunner => "Requires the registration token of a runner.".to_owned(),
-        RouteAccess::Permission(action) => format!("Requires the `{action}` permission."),
+        RouteAccess::Permission(action) | RouteAccess::TokenPermission(action) => {
+            format!("Requires the `{action}` permission.")
+        }
     }
 }
 

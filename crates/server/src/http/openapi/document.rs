@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
 use super::{OpenApiDocuments, RUNNER_PATHS, describe, examples, headers, parameters, problems, schemas};
+use crate::http::is_foreign_protocol;
 use crate::http::router::RouteInfo;
 
 const TAGS: &[(&str, &str)] = &[
@@ -18,6 +19,7 @@ const TAGS: &[(&str, &str)] = &[
     ("events", "The audit log. Each event contains the hash of the previous one."),
     ("grants", "Roles on parts of an organization, and what a member may do."),
     ("members", "People and service accounts of an organization, their roles, and invitations."),
+    ("notifications", "The inbox of the caller, and the rules that decide what it gets."),
     ("organizations", "Every other record belongs to one organization."),
     ("pages", "HTML pages."),
     ("pipelines", "Pipelines and their definitions."),
@@ -63,7 +65,7 @@ pub(super) fn finish(document: &OpenApi, table: &[RouteInfo]) -> OpenApiDocument
         api: part(
             &document,
             &json!({"title": "Berth", "description": "Continuous delivery with pipelines, deployments and shared environments. Authenticate with an API token as bearer token."}),
-            |path| !of_runners(path),
+            |path| !of_runners(path) && !is_foreign_protocol(path),
         ),
         runner: part(
             &document,

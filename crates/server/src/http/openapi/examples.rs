@@ -131,7 +131,7 @@ impl ExampleBuilder<'_> {
         Some(match (owner, name) {
             ("Session", "id") => id("ses"),
             ("Ticket", "id") => id("tkt"),
-            ("Actor" | "Holder" | "Inviter" | "User", "id") => id("usr"),
+            ("Actor" | "Holder" | "HolderOwner" | "Inviter" | "User", "id") => id("usr"),
             ("ClaimedPipeline" | "RepositoryPipeline" | "StepUser", "id") => id("pl"),
             ("PullRequestClaim", "state") => json!("held"),
             ("PullRequestClaim", "sessionId") => id("ses"),
@@ -177,6 +177,7 @@ impl ExampleBuilder<'_> {
             ("InvitationToken" | "SignUp", "token") => json!("berth_invite_…"),
             ("PasswordReset", "token") => json!("berth_reset_…"),
             ("MemberNew", "kind") => json!("service"),
+            ("MemberNew", "role") => json!("deployer"),
             ("MemberPatch", "role") => json!("deployer"),
             ("OrganizationPatch", "name") => json!("Acme"),
             ("PasswordChange", "newPassword") => json!("a quiet harbour at dawn"),

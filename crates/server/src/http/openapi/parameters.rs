@@ -2,9 +2,9 @@
 
 use berth_api::page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use berth_core::id::{
-    AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, GrantId, HookId, IdentityId, InvitationId,
-    OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TeamId,
-    TicketId, TokenId, UserId, WebhookId,
+    AnalysisId, ApprovalId, ChatDestinationId, DeliveryId, DeploymentId, EventId, ForgeAppId, GrantId,
+    HookId, IdentityId, InvitationId, NotificationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId,
+    SecretId, SessionId, SignInId, StepRunId, TeamId, TicketId, TokenId, UserId, WebhookId,
 };
 use serde_json::{Value, json};
 
@@ -21,6 +21,7 @@ const STEP: &str = "[a-z0-9][a-z0-9_-]{0,62}";
 const REGISTRY: &str = "[a-z0-9][a-z0-9-]{0,62}";
 const SECRET: &str = "[A-Za-z_][A-Za-z0-9_]{0,127}";
 
+const ARTIFACT: &str = "[A-Za-z_][A-Za-z0-9_-]{0,62}";
 const HOST: &str = "[a-z0-9][a-z0-9.:-]{0,252}";
 const FORGE_ACCOUNT: &str = "[A-Za-z0-9._-]{1,100}";
 
@@ -53,6 +54,7 @@ const PARTS: &[(&str, &str, PathPart)] = &[
     ("ticketId", "Id of the ticket", Id(TicketId::PREFIX)),
     ("deploymentId", "Id of the deployment", Id(DeploymentId::PREFIX)),
     ("stepId", "Id of the step, or its id in the definition", IdOr(StepRunId::PREFIX, STEP, "deploy")),
+    ("artifactName", "Name of the artifact", Name(ARTIFACT, "site")),
     ("analysisId", "Id of the analysis", Id(AnalysisId::PREFIX)),
     ("approvalId", "Id of the approval", Id(ApprovalId::PREFIX)),
     ("stage", "Name of the stage, or of the environment", Name(SLUG, "staging")),
@@ -68,10 +70,13 @@ const PARTS: &[(&str, &str, PathPart)] = &[
         IdOr(SecretId::PREFIX, SECRET, "DEPLOY_TOKEN"),
     ),
     ("webhookId", "Id or name of the webhook", IdOr(WebhookId::PREFIX, SLUG, "ops")),
+    ("destinationId", "Id or name of the chat destination", IdOr(ChatDestinationId::PREFIX, SLUG, "deploys")),
     ("deliveryId", "Id of the delivery", Id(DeliveryId::PREFIX)),
     ("forge", "Kind of the forge", Name("(github|gitlab|gitea|bitbucket)", "github")),
+    ("appId", "Id of the GitHub App in Berth", Id(ForgeAppId::PREFIX)),
     ("hookId", "Id of the webhook, from its URL", Id(HookId::PREFIX)),
     ("eventId", "Id of the event", Id(EventId::PREFIX)),
+    ("notificationId", "Id of the notification", Id(NotificationId::PREFIX)),
     ("provider", "Name of the identity provider", Name(SLUG, "corp")),
     ("identityId", "Id of the linked account", Id(IdentityId::PREFIX)),
     ("host", "Host of the forge", Name(HOST, "github.com")),
@@ -95,9 +100,13 @@ const CONDITIONAL: &[&str] = &[
     "extendSession",
     "forceClaim",
     "handOverSession",
+    "heartbeatSession",
     "putAnalysisSettings",
     "putDefinition",
+    "putNotificationRules",
+    "putOrganizationNotificationRules",
     "putSecret",
+    "putTeamNotificationRules",
     "releaseSession",
     "removeMember",
     "renameOrganization",
@@ -122,8 +131,11 @@ const UNKEYED: &[&str] = &[
     "denyCliLogin",
     "disableSecondFactor",
     "findCliLogin",
+    "heartbeatSession",
     "joinOrganization",
     "logOutEverywhere",
+    "readAllNotifications",
+    "readNotification",
     "replaceRecoveryCodes",
     "startProviderConfirmation",
     "startProviderLink",

@@ -83,8 +83,16 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     if route.path.starts_with("/hooks/") {
         statuses.extend([401, 429]);
     }
+    // A link that was used or has expired, or whose recipient may no longer act.
+    if route.path == "/actions" {
+        statuses.extend([403, 404, 409, 429]);
+    }
     if route.path.starts_with("/api/v1/auth/providers/") {
         statuses.extend([401, 403, 409]);
+    }
+    // The form exists while an app is being set up.
+    if route.path.ends_with("/forge-apps/form") {
+        statuses.push(409);
     }
     if LINK_ROUTES.contains(&&*route.path) {
         statuses.extend([403, 404]);

@@ -61,8 +61,14 @@ pub(super) fn is_list(operation: &Value) -> bool {
     let schema = operation.pointer("/responses/200/content/application~1json/schema/$ref");
     let is_page = schema.and_then(Value::as_str).is_some_and(|name| name.ends_with("List"));
     // These operations return the complete list without paging.
-    let is_whole =
-        ["listEnvironments", "listForgeAccounts", "listLinkedIdentities", "listQueue", "listTeamMembers"];
+    let is_whole = [
+        "listEnvironments",
+        "listForgeAccounts",
+        "listForgeApps",
+        "listLinkedIdentities",
+        "listQueue",
+        "listTeamMembers",
+    ];
     let is_whole = is_whole.iter().any(|id| operation["operationId"] == *id);
     is_page && !is_whole
 }

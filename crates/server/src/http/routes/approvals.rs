@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::approval::{ApprovalApprove, ApprovalStatusFilter, WireApproval};
+use berth_api::approval_changes::ApprovalChanges;
 use berth_api::page::List;
 use berth_api::pipeline::ReasonBody;
 use berth_core::access::permit;
@@ -48,6 +49,18 @@ pub(crate) async fn view_approval(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<ApiResponse<WireApproval>, AppError> {
     app.view_approval(&who, id).await
+}
+
+/// Get what an approval would change: commits, files, definition and secrets, compared with what is deployed there. After
+/// the approval has ended, compares with what was deployed until then.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/approvals/{approvalId}/changes", tag = "approvals",
+    responses((status = 200, body = Data<ApprovalChanges>)))]
+pub(crate) async fn view_approval_changes(
+    State(app): State<Arc<App>>,
+    RequirePermit(who): RequirePermit<permit::ApprovalsRead>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<ApiResponse<ApprovalChanges>, AppError> {
+    app.view_approval_changes(&who, id).await
 }
 
 /// Approve a pending approval. When enough people have approved, the deployment continues immediately.

@@ -49,7 +49,7 @@ pub(crate) async fn view_deployment(
     if wants_stream(&headers) {
         let found = app.view_deployment(&who, id).await?.body.id;
         let filter = EventFilter { deployment: Some(found), ..EventFilter::default() };
-        return follow(&app, who.authorize_also()?, filter, last, &headers).await;
+        return follow(&app, who.authorize_also()?, filter, (last, false), &headers).await;
     }
     let mut waiting = app.begin_long_poll(&who, params.wait()?)?;
     loop {

@@ -47,7 +47,7 @@ pub(crate) async fn view_environment(
     }
     let id = app.environment_id(&who, place).await?;
     let filter = EventFilter { environment: Some(id.to_string()), ..EventFilter::default() };
-    follow(&app, who.authorize_also()?, filter, last, &headers).await
+    follow(&app, who.authorize_also()?, filter, (last, false), &headers).await
 }
 
 /// List the lock history of an environment, newest first.

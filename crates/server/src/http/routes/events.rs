@@ -37,6 +37,7 @@ pub(super) const EVENT_STREAM: &str = "text/event-stream";
            ("from" = Option<String>, Query, format = DateTime, description = "Only events at or after this time"),
            ("to" = Option<String>, Query, format = DateTime, description = "Only events before this time"),
            ("total" = Option<bool>, Query, description = "Return the total number of events, if no filter is given"),
+           ("inbox" = Option<bool>, Query, description = "Also send a message `inbox` when the number of your unread notifications changes. Only for streams"),
            ("Last-Event-ID" = Option<i64>, Header, description = "Stream events after this sequence number"),
            ("lastEventId" = Option<i64>, Query, description = "Same as the `Last-Event-ID` header, for clients that cannot set it")),
     responses((status = 200, description = "A page of events, or an endless event stream", content(
@@ -58,8 +59,9 @@ pub(crate) async fn list_events(
         until: parse_time(params, "to")?,
     };
     let last = last_event_id(&headers, params)?;
+    let with_inbox = params.parse::<bool>("inbox")?.unwrap_or(false);
     if wants_stream(&headers) {
-        return follow(&app, who, filter, last, &headers).await;
+        return follow(&app, who, filter, (last, with_inbox), &headers).await;
     }
     let with_total = params.parse::<bool>("total")?.unwrap_or(false);
     let page = app.list_events(&who, filter, paging.start::<i64>()?, paging.limit, with_total).await?;
@@ -70,13 +72,13 @@ pub(super) async fn follow(
     app: &Arc<App>,
     who: AuthorizedCaller<permit::EventsRead>,
     filter: EventFilter,
-    last: Option<i64>,
+    (last, with_inbox): (Option<i64>, bool),
     headers: &HeaderMap,
 ) -> Result<Response, AppError> {
     if matches!(who.principal().via, AuthMethod::SignIn { .. }) {
         check_same_origin(app, headers)?;
     }
-    let stream = app.follow_events(who, filter, last).await?;
+    let stream = app.follow_events(who, filter, last, with_inbox).await?;
     let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
     // `x-accel-buffering: no` disables buffering in nginx, so that each event is sent immediately.
     Ok(([(header::CONTENT_TYPE.as_str(), EVENT_STREAM), ("x-accel-buffering", "no")], body).into_response())

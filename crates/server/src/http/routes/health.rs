@@ -32,6 +32,16 @@ pub(crate) struct Readiness {
     runs_steps: bool,
     /// How steps and builds are isolated from the server's machine; null if it runs neither.
     isolation: Option<Isolation>,
+    /// Whether the last access to object storage succeeded; null if logs and artifacts are in the data directory. The
+    /// server stays ready while it does not: logs are buffered on its disk.
+    object_storage: Option<StorageState>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StorageState {
+    Up,
+    Down,
 }
 
 const HEALTHY: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION") };
@@ -64,5 +74,9 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<ApiResponse<Re
         health: HEALTHY,
         runs_steps: config.runner_labels.is_some(),
         isolation: config.isolation,
+        object_storage: app.services.objects.as_ref().map(|objects| match objects.storage().is_up() {
+            true => StorageState::Up,
+            false => StorageState::Down,
+        }),
     }))
 }

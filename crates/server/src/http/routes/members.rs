@@ -1,16 +1,19 @@
-//! Endpoints for members and service accounts.
+//! Endpoints for members, service accounts and agents.
 
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use berth_api::Data;
+use berth_api::agent::{AgentLimitsPatch, WireTakeoverScope};
 use berth_api::member::{MemberNew, MemberPatch, WireMember};
 use berth_api::page::List;
 use berth_core::access::{Role, permit};
+use berth_core::agent::{self as limit, TakeoverScope};
 use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email};
 
-use crate::app::{ApiResponse, App, IdempotentResponse, NewServiceAccount};
+use super::sessions::check_range;
+use crate::app::{AgentLimitsChange, ApiResponse, App, IdempotentResponse, NewAgent, NewServiceAccount};
 use crate::error::AppError;
 use crate::http::access_control::RequirePermit;
 use crate::http::body::{JsonBody, PostBody};
@@ -29,7 +32,7 @@ pub(crate) async fn list_members(
     Ok(paging.list(page))
 }
 
-/// Add a service account. To add a person, create an invitation.
+/// Add a service account or an agent. To add a person, create an invitation.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/members", tag = "members", request_body = MemberNew,
     responses((status = 201, body = Data<WireMember>)))]
 pub(crate) async fn add_member(
@@ -39,18 +42,31 @@ pub(crate) async fn add_member(
 ) -> Result<IdempotentResponse<WireMember>, AppError> {
     let body = posted.body;
     let mut check = InputChecker::default();
-    let email = check.require("/email", Email::parse(&body.email));
-    let role = check.require("/role", body.role.parse::<Role>());
+    let is_agent = body.kind.as_deref() == Some("agent");
+    let email = match (body.email.as_deref(), is_agent) {
+        (None, true) => None,
+        (given, _) => check.require("/email", Email::parse(given.unwrap_or_default())),
+    };
+    let role = match (body.role.as_deref(), is_agent) {
+        (None, true) => Some(Role::Tester),
+        (given, _) => check.require("/role", given.unwrap_or_default().parse::<Role>()),
+    };
     let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
-    check.require(
-        "/kind",
-        match body.kind.as_deref() {
-            Some("service") => Ok(()),
-            _ => Err("must be service; invite a person with POST …/invitations"),
-        },
-    );
-    let (email, role) = check.finish(email.zip(role))?;
-    app.add_service_account(&who, NewServiceAccount { email, name, role }, posted.idempotency_key).await
+    if is_agent && body.name.as_deref().unwrap_or_default().is_empty() {
+        check.require::<(), _>("/name", Err("is required for an agent"));
+    }
+    if !is_agent && body.kind.as_deref() != Some("service") {
+        let text = "must be service or agent; invite a person with POST …/invitations";
+        check.require::<(), _>("/kind", Err(text));
+    }
+    let owner = check.optional("/ownerId", body.owner_id.as_deref(), str::parse::<UserId>);
+    let limits = body.limits.as_ref().map(|limits| parse_limits(&mut check, limits));
+    if !is_agent && (body.owner_id.is_some() || limits.is_some()) {
+        check.require::<(), _>("/kind", Err("must be agent to have an ownerId or limits"));
+    }
+    let agent = is_agent.then(|| NewAgent { owner, limits: limits.unwrap_or_default() });
+    let asked = check.finish(role.map(|role| NewServiceAccount { email, name, role, agent }))?;
+    app.add_service_account(&who, asked, posted.idempotency_key).await
 }
 
 /// Get a member.
@@ -76,8 +92,34 @@ pub(crate) async fn update_member(
 ) -> Result<IdempotentResponse<WireMember>, AppError> {
     let mut check = InputChecker::default();
     let role = check.optional("/role", body.role.as_deref(), str::parse::<Role>);
-    let role = check.finish(Some(role))?;
-    app.change_member(&who, user_id(&user)?, role, expected).await
+    let limits = body.limits.as_ref().map(|limits| parse_limits(&mut check, limits));
+    let (role, limits) = check.finish(Some((role, limits)))?;
+    app.change_member(&who, user_id(&user)?, role, limits, expected).await
+}
+
+fn parse_limits(check: &mut InputChecker, sent: &AgentLimitsPatch) -> AgentLimitsChange {
+    let mut range =
+        |name: &str, given, least, most| check_range(check, &format!("/limits/{name}"), given, least, most);
+    AgentLimitsChange {
+        sessions: range("sessions", sent.sessions, limit::SESSIONS_MIN, limit::SESSIONS_MAX),
+        session_seconds: range(
+            "sessionSeconds",
+            sent.session_seconds,
+            limit::SESSION_S_MIN,
+            limit::SESSION_S_MAX,
+        ),
+        deployments_per_hour: range(
+            "deploymentsPerHour",
+            sent.deployments_per_hour,
+            limit::DEPLOYMENTS_PER_HOUR_MIN,
+            limit::DEPLOYMENTS_PER_HOUR_MAX,
+        ),
+        force_claim: sent.force_claim.map(|scope| match scope {
+            WireTakeoverScope::Never => TakeoverScope::Never,
+            WireTakeoverScope::Agents => TakeoverScope::Agents,
+            WireTakeoverScope::Anyone => TakeoverScope::Anyone,
+        }),
+    }
 }
 
 /// Remove a member. Their API tokens for this organization are revoked immediately.

@@ -6,6 +6,7 @@ use axum::extract::State;
 use berth_api::Data;
 use berth_api::organization::{OrganizationPatch, WireOrganization};
 use berth_api::page::List;
+use berth_api::runner::Network;
 use berth_core::access::permit;
 use berth_core::name::DisplayName;
 use berth_engine::wire::domain_network;
@@ -57,6 +58,9 @@ pub(crate) async fn update_organization(
     let mut check = InputChecker::default();
     let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
     let name = check.finish(Some(name))?;
+    if body.default_network == Some(Network::Bridge) {
+        return Err(AppError::invalid_member("/defaultNetwork", "must be `host` or `none`"));
+    }
     let default_network = body.default_network.map(domain_network);
     let require_second_factor = body.require_second_factor;
     let change = OrganizationChange { name, default_network, require_second_factor };

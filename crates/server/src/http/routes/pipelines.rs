@@ -174,7 +174,7 @@ pub(crate) async fn resume_pipeline(
     app.resume_pipeline(&who, key, parse_reason(&posted.body)?, expected, posted.idempotency_key).await
 }
 
-fn parse_reason(body: &ReasonBody) -> Result<Option<Reason>, AppError> {
+pub(super) fn parse_reason(body: &ReasonBody) -> Result<Option<Reason>, AppError> {
     let mut check = InputChecker::default();
     let reason = check.optional("/reason", body.reason.as_deref(), Reason::parse);
     check.finish(Some(reason))

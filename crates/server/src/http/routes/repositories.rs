@@ -45,7 +45,8 @@ pub(crate) async fn create_repository(
     let credential = check.optional("/credential", body.credential.as_deref(), SecretName::parse);
     let poll_seconds = check_poll_seconds(&mut check, body.poll_seconds);
     let (url, poll_seconds) = check.finish(url.zip(poll_seconds))?;
-    app.create_repository(&who, NewRepository { url, credential, poll_seconds }, posted.idempotency_key).await
+    let new = NewRepository { url, credential, poll_seconds, is_partial: body.is_partial.unwrap_or(false) };
+    app.create_repository(&who, new, posted.idempotency_key).await
 }
 
 /// Get a repository. Shows the result of its last sync.

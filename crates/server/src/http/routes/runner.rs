@@ -11,7 +11,8 @@ use berth_api::Data;
 use berth_api::problem::Code;
 use berth_api::remote::{
     AcquireRequest, AcquiredWork, ArtifactReceipt, GoodbyeReceipt, HeartbeatRequest, HeartbeatResult,
-    LogReceipt, RegisteredRunner, RegistrationRequest, RunnerGoodbye, RunnerHello, RunnerWelcome,
+    LogReceipt, PinImageRequest, PinnedImage, RegisteredRunner, RegistrationRequest, RunnerGoodbye,
+    RunnerHello, RunnerWelcome,
 };
 use berth_api::runner::{ReportReceipt, StepReport};
 use berth_engine::artifacts::ArtifactStore;
@@ -88,8 +89,7 @@ pub(crate) async fn runner_log(
     let offset = params.integer("offset", 0, OFFSET_MAX)?;
     let offset = offset.ok_or_else(|| AppError::invalid_parameter("offset", "is missing"))?;
     let bytes = read_raw(body, LOG_CHUNK_BYTES_MAX).await?;
-    let order = far.append_log(nonce, offset.unsigned_abs(), bytes).await?;
-    Ok(ApiResponse::ok(LogReceipt { order }))
+    Ok(ApiResponse::ok(far.append_log(nonce, offset.unsigned_abs(), bytes).await?))
 }
 
 /// Report how an attempt ended. The response may contain the next step of the same deployment.
@@ -100,6 +100,17 @@ pub(crate) async fn runner_report(
     RunnerBody(report): RunnerBody<StepReport>,
 ) -> Result<ApiResponse<ReportReceipt>, AppError> {
     Ok(ApiResponse::ok(far.report(report).await?))
+}
+
+/// Pin an image of an attempt. Every attempt of the deployment uses the digest that was pinned first.
+#[utoipa::path(post, path = "/api/v1/runner/image", tag = "runner protocol",
+    request_body = PinImageRequest, responses((status = 200, body = Data<PinnedImage>)))]
+pub(crate) async fn runner_pin_image(
+    RunnerRequest(far): RunnerRequest,
+    RunnerBody(said): RunnerBody<PinImageRequest>,
+) -> Result<ApiResponse<PinnedImage>, AppError> {
+    let digest = far.pin_image(&said.attempt, said.image, said.digest).await?;
+    Ok(ApiResponse::ok(PinnedImage { digest }))
 }
 
 /// Download the pinned commit of an attempt as a tar archive compressed with zstd.

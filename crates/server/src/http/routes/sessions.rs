@@ -15,11 +15,13 @@ use berth_core::environment::deploy;
 use berth_core::environment::fence::Fence;
 use berth_core::environment::force::TakeoverMode;
 use berth_core::environment::limits::{
-    GRACE_S_DEFAULT, GRACE_S_MAX, GRACE_S_MIN, TTL_S_MAX, TTL_S_MIN, WAIT_S_DEFAULT, WAIT_S_MAX, WAIT_S_MIN,
+    GRACE_S_DEFAULT, GRACE_S_MAX, GRACE_S_MIN, LEASE_S_MAX, LEASE_S_MIN, TTL_S_MAX, TTL_S_MIN,
+    WAIT_S_DEFAULT, WAIT_S_MAX, WAIT_S_MIN,
 };
 use berth_core::name::{CommitId, Contact, Reason};
 use http::header::{self, HeaderMap};
 
+use super::auth::EmptyBody;
 use super::deployments::is_final;
 use crate::app::{
     ApiResponse, App, ClaimRequest, DeployRequest, EnvironmentPath, ForceClaimRequest, IdempotentResponse,
@@ -28,7 +30,7 @@ use crate::app::{
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
 use crate::http::access_control::RequirePermit;
-use crate::http::body::PostBody;
+use crate::http::body::{JsonBody, PostBody};
 use crate::http::input_checker::InputChecker;
 use crate::http::query::{IfMatch, QueryParams};
 
@@ -57,6 +59,7 @@ pub(crate) async fn claim_session(
         body.context.as_deref(),
         body.contact.as_deref(),
         body.ttl_seconds,
+        body.lease_seconds,
         body.deploy,
     );
     let wait_seconds = parse_queue_wait(&mut check, body.queue, body.wait_seconds);
@@ -92,6 +95,7 @@ pub(crate) async fn claim_any(
         body.context.as_deref(),
         body.contact.as_deref(),
         body.ttl_seconds,
+        body.lease_seconds,
         body.deploy,
     );
     let wait_seconds = parse_queue_wait(&mut check, body.queue, body.wait_seconds);
@@ -124,6 +128,7 @@ pub(crate) async fn force_claim(
         body.context.as_deref(),
         body.contact.as_deref(),
         body.ttl_seconds,
+        body.lease_seconds,
         body.deploy,
     );
     let why = check.optional("/reason", body.reason.as_deref(), Reason::parse);
@@ -239,6 +244,22 @@ pub(crate) async fn extend_session(
     .await
 }
 
+/// Send a heartbeat. Renews the lease of your session for `leaseSeconds`; send it at least every third of that time.
+/// `expiresAt` stays the same.
+#[utoipa::path(post, operation_id = "heartbeatSession",
+    path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/heartbeat",
+    tag = "environments", responses((status = 200, body = Data<WireSession>)))]
+pub(crate) async fn renew_session_lease(
+    State(app): State<Arc<App>>,
+    RequirePermit(who): RequirePermit<permit::EnvironmentsClaim>,
+    Path((_, pipeline, env_name, id)): Path<EnvironmentItemPath>,
+    IfMatch(expected): IfMatch,
+    _: JsonBody<EmptyBody>,
+) -> Result<IdempotentResponse<WireSession>, AppError> {
+    let expected = expected.map(Fence::from_number);
+    app.renew_session_lease(&who, EnvironmentPath { pipeline, env_name }, id, expected).await
+}
+
 /// Hand over an environment to another member. Returns their new session.
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/hand-over",
@@ -317,6 +338,7 @@ fn parse_wish(
     context: Option<&str>,
     contact: Option<&str>,
     ttl_seconds: Option<i64>,
+    lease_seconds: Option<i64>,
     deploy: Option<bool>,
 ) -> ClaimTerms {
     ClaimTerms {
@@ -324,6 +346,7 @@ fn parse_wish(
         context: check.optional("/context", context, Reason::parse),
         contact: contact.and_then(|text| check.require("/contact", Contact::parse(text))),
         ttl_seconds: check_range(check, "/ttlSeconds", ttl_seconds, TTL_S_MIN, TTL_S_MAX),
+        lease_seconds: check_range(check, "/leaseSeconds", lease_seconds, LEASE_S_MIN, LEASE_S_MAX),
         deploy: deploy.unwrap_or(true),
         is_untrusted: false,
     }
@@ -339,7 +362,7 @@ fn parse_queue_wait(check: &mut InputChecker, queue: Option<bool>, wait_seconds:
     waits.then(|| seconds.unwrap_or(WAIT_S_DEFAULT))
 }
 
-fn check_range(
+pub(super) fn check_range(
     check: &mut InputChecker,
     pointer: &str,
     given: Option<i64>,

@@ -68,6 +68,15 @@ impl Forge for Bitbucket {
         vec![("accept", "application/json".to_owned()), ("authorization", authorization)]
     }
 
+    fn commit_page(&self, at: &ForgeRepository, commit: &str) -> String {
+        format!("{}/commits/{commit}", at.page)
+    }
+
+    /// The two commits are separated by an encoded carriage return, the new one first.
+    fn compare_page(&self, at: &ForgeRepository, base: &str, head: &str) -> String {
+        format!("{}/branches/compare/{head}%0D{base}", at.page)
+    }
+
     fn find_url(&self, at: &ForgeRepository, branches: BranchPair<'_>) -> String {
         let quoted = branches.head.replace(['"', '\\'], "");
         let query = percent_encode(&format!("state=\"OPEN\" AND source.branch.name=\"{quoted}\""));

@@ -21,7 +21,7 @@ pub(crate) async fn client_of(
         return Ok(None);
     }
     // Without the secret, the repository cannot be synced either, which is shown as its error.
-    let credential = services.git_credential(org, repository.credential.clone()).await?.ok().flatten();
+    let credential = services.repository_credential(org, repository).await?.ok().flatten();
     Ok(client_with(services, known, repository, credential.as_ref()))
 }
 
@@ -38,15 +38,15 @@ pub(crate) fn client_with(
     Some(ForgeClient { egress: services.egress.clone(), forge, at, user, token })
 }
 
-/// Runs `ask` on a separate thread, so that a hanging forge does not block shutdown.
+/// Runs `ask` on a separate thread, so that a hanging server does not block shutdown.
 pub(crate) async fn run_on_thread<T: Send + 'static>(
     ask: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, AppError> {
     let (tell, answer) = oneshot::channel();
-    let started = std::thread::Builder::new().name("forge".into()).spawn(move || {
+    let started = std::thread::Builder::new().name("outgoing".into()).spawn(move || {
         // This fails only if the server is stopping and the receiver no longer exists.
         let _ = tell.send(ask());
     });
     started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;
-    answer.await.map_err(|_| AppError::bug("asking a forge broke"))
+    answer.await.map_err(|_| AppError::bug("an outgoing request broke"))
 }

@@ -59,6 +59,14 @@ impl Forge for GitLab {
         vec![("accept", "application/json".to_owned()), ("authorization", format!("Bearer {}", login.token))]
     }
 
+    fn commit_page(&self, at: &ForgeRepository, commit: &str) -> String {
+        format!("{}/-/commit/{commit}", at.page)
+    }
+
+    fn compare_page(&self, at: &ForgeRepository, base: &str, head: &str) -> String {
+        format!("{}/-/compare/{base}...{head}", at.page)
+    }
+
     fn find_url(&self, at: &ForgeRepository, branches: BranchPair<'_>) -> String {
         format!(
             "{}?state=opened&source_branch={}&per_page=1",

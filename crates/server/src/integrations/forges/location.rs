@@ -40,6 +40,8 @@ impl FromStr for ForgeHost {
 /// A repository on its forge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgeRepository {
+    /// URL of its page, without a trailing slash.
+    pub page: String,
     /// Base URL of the forge's API, without a trailing slash.
     pub api: String,
     /// The path on the forge: `acme/shop`, or `acme/web/shop` with nested groups.
@@ -60,8 +62,20 @@ impl ForgeRepository {
             _ => format!("https://{host}"),
         };
         let api = said.and_then(|at| at.api.clone()).unwrap_or_else(|| forge.api(&origin));
-        let path = repository_path(url)?;
-        Some((forge, Self { api, path: path.to_owned() }))
+        let path = url.forge_path()?;
+        Some((forge, Self { page: format!("{origin}/{path}"), api, path: path.to_owned() }))
+    }
+
+    /// Returns the URL of a commit's page. `None` if the forge is unknown.
+    pub fn commit_page(url: &RemoteUrl, known: &[ForgeHost], commit: &str) -> Option<String> {
+        let (forge, at) = Self::locate(url, known)?;
+        check_link(&forge.commit_page(&at, commit))
+    }
+
+    /// Returns the URL of the page that shows what `head` adds to `base`. `None` if the forge is unknown.
+    pub fn compare_page(url: &RemoteUrl, known: &[ForgeHost], base: &str, head: &str) -> Option<String> {
+        let (forge, at) = Self::locate(url, known)?;
+        check_link(&forge.compare_page(&at, base, head))
     }
 
     pub(super) fn owner(&self) -> &str {
@@ -76,19 +90,6 @@ impl ForgeRepository {
 
 fn find_forge(name: &str) -> Option<&'static dyn Forge> {
     FORGES.iter().copied().find(|forge| forge.name() == name)
-}
-
-/// Returns the path after the host, without `.git`. It has at least an owner and a name.
-pub(crate) fn repository_path(url: &RemoteUrl) -> Option<&str> {
-    let text = url.as_str();
-    let path = match text.split_once("://") {
-        Some((_, rest)) => rest.split_once('/')?.1,
-        None => text.split_once(':')?.1,
-    };
-    let path = path.trim_matches('/');
-    let path = path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/');
-    let is_good = path.split('/').count() >= 2 && path.split('/').all(|part| !part.is_empty());
-    is_good.then_some(path)
 }
 
 /// Percent-encodes one path segment or query value.
@@ -155,6 +156,50 @@ mod tests {
             "https://github.com.evil.test/a/b",
         ] {
             assert_eq!(describe_location(url, none), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn pages_of_commits_have_the_form_of_their_forge() {
+        let known = [
+            "git.acme.test=gitea".parse().unwrap(),
+            "127.0.0.1=github=http://127.0.0.1:4001/".parse().unwrap(),
+        ];
+        for (url, commit, compare) in [
+            (
+                "git@github.com:acme/shop.git",
+                "https://github.com/acme/shop/commit/b2",
+                "https://github.com/acme/shop/compare/a1...b2",
+            ),
+            (
+                "https://gitlab.acme.test/acme/web/shop.git",
+                "https://gitlab.acme.test/acme/web/shop/-/commit/b2",
+                "https://gitlab.acme.test/acme/web/shop/-/compare/a1...b2",
+            ),
+            (
+                "ssh://git@git.acme.test:2222/acme/shop.git",
+                "https://git.acme.test/acme/shop/commit/b2",
+                "https://git.acme.test/acme/shop/compare/a1...b2",
+            ),
+            (
+                "https://bitbucket.org/acme/shop",
+                "https://bitbucket.org/acme/shop/commits/b2",
+                "https://bitbucket.org/acme/shop/branches/compare/b2%0Da1",
+            ),
+            (
+                "http://127.0.0.1:3000/acme/shop.git",
+                "http://127.0.0.1:3000/acme/shop/commit/b2",
+                "http://127.0.0.1:3000/acme/shop/compare/a1...b2",
+            ),
+        ] {
+            let remote = RemoteUrl::parse(url).unwrap();
+            assert_eq!(ForgeRepository::commit_page(&remote, &known, "b2").as_deref(), Some(commit));
+            assert_eq!(ForgeRepository::compare_page(&remote, &known, "a1", "b2").as_deref(), Some(compare));
+        }
+        for plain in ["/srv/shop.git", "https://git.other.test/acme/shop"] {
+            let remote = RemoteUrl::parse(plain).unwrap();
+            assert_eq!(ForgeRepository::commit_page(&remote, &known, "b2"), None);
+            assert_eq!(ForgeRepository::compare_page(&remote, &known, "a1", "b2"), None);
         }
     }
 

@@ -3,6 +3,7 @@
 //! Each forge defines its requests and responses; [`ForgeClient`] sends them through the egress layer. The token is the
 //! repository's credential and is sent only in a header, and only to that repository's forge.
 
+mod app_manifest;
 mod bitbucket;
 mod client;
 mod connect;
@@ -24,6 +25,7 @@ use berth_core::time::Timestamp;
 use http::Method;
 use serde_json::Value;
 
+pub(crate) use app_manifest::{AppForge, ConvertedApp, app_manifest, convert_manifest};
 pub use bitbucket::Bitbucket;
 pub use client::{ForgeClient, ForgeError};
 pub(crate) use connect::{client_of, client_with, run_on_thread};
@@ -31,7 +33,6 @@ pub use deployments::{DeploymentApi, DeploymentDraft, DeploymentUpdate};
 pub use gitea::Gitea;
 pub use github::GitHub;
 pub use gitlab::GitLab;
-pub(crate) use location::repository_path;
 pub use location::{ForgeHost, ForgeRepository, InvalidForge};
 pub use pull_request_calls::{CHANGED_FILES_MAX, OPEN_PULL_REQUESTS_MAX};
 pub use setup_steps::setup_steps;
@@ -123,6 +124,16 @@ pub trait Forge: Send + Sync {
     fn api(&self, origin: &str) -> String;
 
     fn headers(&self, login: ForgeLogin<'_>) -> Vec<(&'static str, String)>;
+
+    /// Returns the URL of a commit's page.
+    fn commit_page(&self, at: &ForgeRepository, commit: &str) -> String {
+        format!("{}/commit/{commit}", at.page)
+    }
+
+    /// Returns the URL of the page that shows what `head` adds to `base`.
+    fn compare_page(&self, at: &ForgeRepository, base: &str, head: &str) -> String {
+        format!("{}/compare/{base}...{head}", at.page)
+    }
 
     /// Returns the URL that finds the open pull request for a pair of branches.
     fn find_url(&self, at: &ForgeRepository, branches: BranchPair<'_>) -> String;

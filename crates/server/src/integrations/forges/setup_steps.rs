@@ -3,7 +3,7 @@
 use berth_core::forge::ForgeKind;
 use berth_core::repository::{GitTransport, RemoteUrl};
 
-use super::location::{check_link, repository_path};
+use super::location::check_link;
 
 /// Returns what to enter where, one step per line.
 pub fn setup_steps(forge: ForgeKind, repository: &RemoteUrl, hook_url: &str) -> Vec<String> {
@@ -58,5 +58,5 @@ fn web_page(repository: &RemoteUrl) -> Option<String> {
         (GitTransport::Https | GitTransport::Http, Some(origin)) => origin.to_ascii_lowercase(),
         _ => format!("https://{}", repository.host()?),
     };
-    check_link(&format!("{origin}/{}", repository_path(repository)?))
+    check_link(&format!("{origin}/{}", repository.forge_path()?))
 }

@@ -157,7 +157,7 @@ enum FixResult {
 
 async fn propose(fixes: &FixPullRequestJob, org: OrgId, fix: &FixContext) -> Result<FixResult, AppError> {
     let no = |why: String| Ok(FixResult::No(FixFailure(why)));
-    let credential = match fixes.services.git_credential(org, fix.repository.credential.clone()).await? {
+    let credential = match fixes.services.repository_credential(org, &fix.repository).await? {
         Ok(credential) => credential,
         Err(why) => return no(why),
     };
@@ -280,6 +280,8 @@ struct PushJob {
 
 impl PushJob {
     fn run(&self, mirror: &GitMirror) -> Result<PushResult, GitError> {
+        let to = GitRemote { url: &self.url, credential: self.credential.as_ref(), access: &self.access };
+        mirror.fetch_missing(&to, &self.commit, None)?;
         let changes = self.changes(mirror)?;
         let made = mirror.commit(NewCommit {
             parent: &self.commit,
@@ -288,7 +290,6 @@ impl PushJob {
             author_email: &self.author_email,
             at: self.at,
         })?;
-        let to = GitRemote { url: &self.url, credential: self.credential.as_ref(), access: &self.access };
         let kept: Vec<&str> = self.kept.iter().map(String::as_str).collect();
         mirror.push_new(&to, &made, &self.branch, &kept)
     }

@@ -132,7 +132,7 @@ async fn fetch_state(
     org: OrgId,
     known: OpenFix,
 ) -> Result<Result<ForgePullRequestState, String>, AppError> {
-    let credential = match fixes.services.git_credential(org, known.repository.credential.clone()).await? {
+    let credential = match fixes.services.repository_credential(org, &known.repository).await? {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(why)),
     };
@@ -144,7 +144,9 @@ async fn fetch_state(
             said => return Ok(said.map_err(|error| error.to_string())),
         }
     }
-    let (mirror, access) = (fixes.services.git.mirror(org, known.repository.id), fixes.config.git_access());
+    let mirror =
+        fixes.services.git.mirror(org, known.repository.id).with_partial(known.repository.is_partial);
+    let access = fixes.config.git_access();
     let seen = fixes.services.git.run(org, move || {
         let heads = mirror.sync(&known.repository.url, credential.as_ref(), &access)?;
         state_from_branches(&mirror, &known, &heads.branches)

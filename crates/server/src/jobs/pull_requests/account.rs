@@ -12,15 +12,16 @@ use berth_store::tables::member;
 use crate::auth::authorize::load_unattended_access;
 use crate::error::AppError;
 
-/// A member of the organization who acts without a login: the service account, or a person by a comment.
+/// A member of the organization who acts without a login: the service account, or a person by a comment,
+/// an action link or a chat.
 #[derive(Debug, Clone)]
-pub(super) struct ActingMember {
-    pub(super) holder: LockHolder,
-    pub(super) access: EffectiveAccess,
+pub(crate) struct ActingMember {
+    pub(crate) holder: LockHolder,
+    pub(crate) access: EffectiveAccess,
 }
 
 impl ActingMember {
-    pub(super) fn may(&self, action: Action, pipeline: &Slug, environment: &Environment) -> bool {
+    pub(crate) fn may(&self, action: Action, pipeline: &Slug, environment: &Environment) -> bool {
         let (pipeline, environment) = (pipeline.to_string(), environment.name.to_string());
         self.access.may(action, &AccessTarget::Environment { pipeline, environment })
     }
@@ -38,7 +39,7 @@ pub(super) fn load_account(
 }
 
 /// Loads a member with the permissions at this moment. `None` if the account is not a member or may not act now.
-pub(super) fn load_member(
+pub(crate) fn load_member(
     db: &mut impl StoreRead,
     org: berth_core::id::OrgId,
     user: UserId,
@@ -46,6 +47,7 @@ pub(super) fn load_member(
     let Some(member) = member::find_view(db, user)? else { return Ok(None) };
     let Some(access) = load_unattended_access(db, org, user)? else { return Ok(None) };
     let kind = if member.is_service { ActorType::Service } else { ActorType::User };
-    let holder = LockHolder { kind, id: user, name: member.name.to_string(), session_token: None };
+    let holder =
+        LockHolder { kind, id: user, name: member.name.to_string(), session_token: None, agent: None };
     Ok(Some(ActingMember { holder, access }))
 }

@@ -107,13 +107,16 @@ fn follow(tx: &mut Tx<'_>, scope: &PipelineScope<'_>, mut row: PullRequestClaim)
         None => follow_session(tx, scope, row, &lock, &found),
         Some(_) if !is_open => delete(tx, &row).map(Ok),
         Some(end) => match end.reason {
-            SessionEndReason::Released | SessionEndReason::HandedOver | SessionEndReason::Overridden => {
+            SessionEndReason::Released
+            | SessionEndReason::HandedOver
+            | SessionEndReason::AgentsStopped
+            | SessionEndReason::Overridden => {
                 row.is_stopped = true;
                 pull_request_claim::put(tx, &row)?;
                 Ok(Ok(()))
             }
             // A timeout is meant to free the environment, so only a new head claims one again.
-            SessionEndReason::Expired | SessionEndReason::Idle => {
+            SessionEndReason::Expired | SessionEndReason::Idle | SessionEndReason::Lease => {
                 match row.commit.as_deref() == Some(scope.pull_request.seen.head.as_str()) {
                     true => Ok(Ok(())),
                     false => restart(tx, scope, &row),

@@ -6,7 +6,7 @@ use berth_core::forge::{PullRequest, PullRequestStatus};
 use berth_core::id::UserId;
 use berth_core::repository::Repository;
 use berth_store::Tx;
-use berth_store::tables::{forge_account, forge_connection, pipeline, pull_request};
+use berth_store::tables::{forge_account, member, pipeline, pull_request};
 
 use super::forge_host;
 use super::operate::list_wanted;
@@ -39,7 +39,7 @@ pub(crate) struct Approver<'a> {
 }
 
 /// Approves exactly this commit of a fork. The approver must be allowed to claim all environments that the pull request
-/// could use, and must not be its author.
+/// could use, must be a person, and must not be its author.
 pub(crate) fn approve(
     tx: &mut Tx<'_>,
     repository: &Repository,
@@ -67,10 +67,8 @@ pub(crate) fn approve(
     if author == Some(approver.user) {
         return Ok(Err(NotAllowed("the author cannot approve their own pull request".into())));
     }
-    let connection = forge_connection::by_repository(tx, repository.id)?;
-    if connection.is_some_and(|it| it.account == approver.user) {
-        let text = "the service account that deploys pull requests cannot approve them";
-        return Ok(Err(NotAllowed(text.into())));
+    if member::find_view(tx, approver.user)?.is_none_or(|member| member.is_service) {
+        return Ok(Err(NotAllowed("only people can approve the commit of a fork".into())));
     }
     if !found.seen.is_fork {
         return Ok(Err(Conflict("it is not from a fork and needs no approval".into())));

@@ -11,7 +11,7 @@ use berth_core::name::{EnvName, Reason};
 use berth_core::pipeline::state::Pipeline;
 use berth_core::repository::Repository;
 use berth_store::tables::{
-    environment, forge_account, forge_connection, pipeline, pull_request, pull_request_claim,
+    agent, environment, forge_account, forge_connection, pipeline, pull_request, pull_request_claim,
     pull_request_command, repository, session,
 };
 use berth_store::{Tx, TxContext};
@@ -84,7 +84,9 @@ fn execute(
     let host = forge_host(&repository);
     match &parsed {
         CommentCommand::Help => return Ok(Ok(format!("the commands are {COMMANDS_HELP}"))),
-        CommentCommand::Connect { code } => return connect_account(tx, org, &host, command, code),
+        CommentCommand::Connect { code } => {
+            return connect_account(tx, org, &host, command.author.clone(), code);
+        }
         _ => {}
     }
     let linked = forge_account::find_member(tx, &host, &command.author.id)?;
@@ -92,6 +94,10 @@ fn execute(
     let Some(member) = load_member(tx, org, linked)? else {
         return Ok(Err("your Berth account may not act at the moment".into()));
     };
+    // The limits of agents, and the switch that stops them, do not apply to comments.
+    if agent::by_user(tx, linked)?.is_some() {
+        return Ok(Err("agents cannot give commands in comments".into()));
+    }
     tx.set_actor(member.holder.actor());
     if let CommentCommand::Approve { commit } = &parsed {
         let approver = Approver { user: linked, access: &member.access };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_core::forge::{PullRequest, PullRequestSnapshot, PullRequestStatus};
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::name::CommitId;
-use berth_engine::git::{GitError, ResolvedCommit};
+use berth_engine::git::{GitError, GitRemote, ResolvedCommit};
 use berth_store::tables::{forge_connection, pull_request, repository};
 use berth_store::{Tx, TxContext};
 
@@ -134,26 +134,39 @@ pub(super) async fn fetch_head(
     let mirror = job.services.git.mirror(key.org, key.repository);
     let reader = mirror.clone();
     let known = job.services.git.run(key.org, move || reader.resolve(&name)).await?;
-    if matches!(known, Ok(ResolvedCommit::Commit(_))) {
+    let known = match known {
+        Ok(ResolvedCommit::Commit(commit)) => Some(commit),
+        _ => None,
+    };
+    if known.is_some() && !mirror.is_partial() {
         return Ok(Ok(()));
     }
-    if !found.seen.is_fork {
+    if known.is_none() && !found.seen.is_fork {
         return Ok(Err("the head commit has not arrived with a sync yet".to_owned()));
     }
     let remote_ref = context.client.as_ref().and_then(|client| client.forge.head_ref(key.number));
-    let Some(remote_ref) = remote_ref else {
+    if known.is_none() && remote_ref.is_none() {
         return Ok(Err(
             "this forge does not offer the commits of forks, so they cannot be deployed".to_owned()
         ));
-    };
-    let credential = match job.services.git_credential(key.org, context.repository.credential.clone()).await?
-    {
+    }
+    let credential = match job.services.repository_credential(key.org, context.repository).await? {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(why)),
     };
     let (url, access) = (context.repository.url.clone(), job.config.git_access());
     let fetched = job.services.git.run(key.org, move || {
-        mirror.fetch_pull_request(&url, credential.as_ref(), &access, &remote_ref, key.number)
+        let commit = match (known, remote_ref) {
+            (None, Some(remote_ref)) => {
+                mirror.fetch_pull_request(&url, credential.as_ref(), &access, &remote_ref, key.number)?
+            }
+            (Some(commit), _) => commit,
+            (None, None) => return Err(GitError::Missing("the head is not in the mirror".to_owned())),
+        };
+        // A checkout of a fork gets no credential, so its content is fetched with the commit.
+        let remote = GitRemote { url: &url, credential: credential.as_ref(), access: &access };
+        mirror.fetch_missing(&remote, &commit, None)?;
+        Ok(commit)
     });
     Ok(match fetched.await? {
         Ok(commit) if commit.as_str() == head => Ok(()),

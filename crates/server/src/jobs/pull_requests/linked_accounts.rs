@@ -1,7 +1,7 @@
-//! Links accounts on forges to members, by a code in a comment.
+//! Links accounts on forges and in Slack to members, by a code in a comment or slash command.
 
 use berth_core::event::{EventKind, EventSubject, NewEvent};
-use berth_core::forge::PullRequestCommand;
+use berth_core::forge::ForgeUser;
 use berth_core::id::OrgId;
 use berth_store::Tx;
 use berth_store::tables::forge_account::{self, ACCOUNTS_PER_MEMBER_MAX, ForgeAccount};
@@ -10,12 +10,12 @@ use super::account::load_member;
 use crate::auth::tokens::hash_token;
 use crate::error::AppError;
 
-/// Links the comment's author to the member who created the code. Returns what it did, or why it was refused.
-pub(super) fn connect_account(
+/// Links an account to the member who created the code. Returns what it did, or why it was refused.
+pub(crate) fn connect_account(
     tx: &mut Tx<'_>,
     org: OrgId,
     host: &str,
-    command: &PullRequestCommand,
+    account: ForgeUser,
     code: &str,
 ) -> Result<Result<String, String>, AppError> {
     let refused = || Ok(Err("the code is not valid; it can be used once, within 10 minutes".to_owned()));
@@ -26,7 +26,6 @@ pub(super) fn connect_account(
         return Ok(Err(format!("a member can connect at most {ACCOUNTS_PER_MEMBER_MAX} accounts")));
     }
     tx.set_actor(member.holder.actor());
-    let account = command.author.clone();
     let event = NewEvent::new(
         EventKind::ForgeAccountLinked,
         EventSubject::new("user", user, Some(&member.holder.name)),

@@ -5,7 +5,7 @@
 //! compares it with its sessions and deployments, and acts. All decisions are made inside transactions, so a turn that
 //! is repeated after a crash, or that two servers run at once, acts once.
 
-mod account;
+pub(crate) mod account;
 mod act;
 pub(crate) mod approval;
 mod commands;
@@ -14,8 +14,8 @@ mod comment_text;
 mod definition_check;
 mod failure;
 mod forge_reads;
-mod linked_accounts;
-mod operate;
+pub(crate) mod linked_accounts;
+pub(crate) mod operate;
 
 pub(crate) use failure::{find_open_of_deployment, update_comment_of_deployment};
 

@@ -117,6 +117,7 @@ pub(super) fn claim_terms(pull_request: &PullRequest) -> Result<ClaimTerms, Stri
         context: Reason::parse(&format!("pull request #{}", pull_request.number)).ok(),
         contact: contact(pull_request),
         ttl_seconds: None,
+        lease_seconds: None,
         deploy: true,
         is_untrusted: seen.is_fork,
     })
@@ -201,7 +202,7 @@ pub(super) fn release_session(
 }
 
 /// Takes the claim's tickets out of all queues.
-pub(super) fn leave_queue(
+pub(crate) fn leave_queue(
     tx: &mut Tx<'_>,
     waiting: &[Ticket],
     by: &LockHolder,
@@ -254,7 +255,7 @@ pub(super) fn list_tickets(db: &mut impl StoreRead, row: &PullRequestClaim) -> R
 }
 
 /// Why a rule refused, in words for people.
-pub(super) fn refusal_text(refusal: CommandRefusal) -> String {
+pub(crate) fn refusal_text(refusal: CommandRefusal) -> String {
     match EngineError::from(refusal) {
         EngineError::Problem(problem) => problem.detail,
         EngineError::Fault(text) => text,

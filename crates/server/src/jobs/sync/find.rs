@@ -11,7 +11,7 @@ use berth_engine::git::{CommitHash, EntryKind, GitError, GitMirror};
 use crate::error::AppError;
 use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
 
-const FOLDER: &str = ".berth";
+pub(super) const FOLDER: &str = ".berth";
 const FILE: &str = "pipeline.yaml";
 const FOLDERS_MAX: usize = 1_000;
 /// Maximum number of diagnostics stored per file.

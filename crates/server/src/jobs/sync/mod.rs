@@ -18,7 +18,7 @@ use berth_core::repository::{Repository, RepositorySyncState, SyncProblem};
 use berth_core::time::Timestamp;
 use berth_engine::admission::AdmissionControl;
 use berth_engine::events::repository_event;
-use berth_engine::git::{BranchHeads, CommitHash, GitError, GitMirror};
+use berth_engine::git::{BranchHeads, CommitHash, GitError, GitMirror, GitRemote};
 use berth_engine::limits::SYNCS_AT_ONCE;
 use berth_store::TxContext;
 use berth_store::tables::repository;
@@ -117,6 +117,8 @@ async fn sync_repository(syncs: &SyncJob, org: OrgId, before: Repository) -> Res
         Err(GitError::Stopping) => Ok(()),
         Err(error) => {
             tracing::info!(repository = %before.id, %error, "cannot fetch repository");
+            // It may have been revoked.
+            syncs.services.discard_app_token(before.id);
             fail(syncs, org, before, error.to_string()).await
         }
     }
@@ -127,13 +129,21 @@ async fn fetch(
     org: OrgId,
     repository: &Repository,
 ) -> Result<Result<BranchHeads, GitError>, AppError> {
-    let credential = match syncs.services.git_credential(org, repository.credential.clone()).await? {
+    let credential = match syncs.services.repository_credential(org, repository).await? {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(GitError::Refused(why))),
     };
-    let (mirror, access) = (syncs.services.git.mirror(org, repository.id), syncs.config.git_access());
-    let url = repository.url.clone();
-    Ok(syncs.services.git.run(org, move || mirror.sync(&url, credential.as_ref(), &access)).await?)
+    let mirror = syncs.services.git.mirror(org, repository.id).with_partial(repository.is_partial);
+    let (url, access) = (repository.url.clone(), syncs.config.git_access());
+    let synced = syncs.services.git.run(org, move || {
+        let heads = mirror.sync(&url, credential.as_ref(), &access)?;
+        if let Some(head) = heads.head() {
+            let remote = GitRemote { url: &url, credential: credential.as_ref(), access: &access };
+            mirror.fetch_missing(&remote, head, Some(find::FOLDER))?;
+        }
+        Ok(heads)
+    });
+    Ok(synced.await?)
 }
 
 /// Finds the definitions and applies them. Returns the problems found, and whether anything changed.

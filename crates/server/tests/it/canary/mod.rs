@@ -35,7 +35,7 @@ const VISIBLE_MEMBERS: &[&str] = &[
     "machine",
 ];
 /// JSON members that take an object. An error names the unknown members of that object.
-const OBJECT_MEMBERS: &[&str] = &["head", "scope", "overrideDrain", "bypass"];
+const OBJECT_MEMBERS: &[&str] = &["head", "scope", "overrideDrain", "bypass", "limits"];
 /// Part of a pipeline definition. The test must find it in a file of the data directory, which shows that the search
 /// works, but not in the log or in an event.
 const VISIBLE_MARK: &str = "a-mark-that-every-member-may-read";
@@ -371,6 +371,9 @@ async fn create_resources(world: &TestWorld) -> BTreeMap<&'static str, String> {
     let made =
         world.send(post("/api/v1/organizations/acme/webhooks").with_account(&world.ada).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
+    let body = json!({"name": "deploys", "type": "slack_webhook", "url": "https://127.0.0.1:9/hook"});
+    let made = post("/api/v1/organizations/acme/chat-destinations").with_account(&world.ada).json(&body);
+    assert_eq!(world.send(made).await.status, 201);
     let runner =
         post("/api/v1/organizations/acme/runners").with_account(&world.ada).json(&json!({"name": "build-1"}));
     assert_eq!(world.send(runner).await.status, 201);
@@ -392,7 +395,9 @@ async fn create_resources(world: &TestWorld) -> BTreeMap<&'static str, String> {
         ("{stage}", "qa-1".to_owned()),
         ("{forge}", "github".to_owned()),
         ("{hookId}", "hook_00000000000000000000000000".to_owned()),
+        ("{appId}", "app_00000000000000000000000000".to_owned()),
         ("{webhookId}", "ops".to_owned()),
+        ("{destinationId}", "deploys".to_owned()),
     ])
 }
 

@@ -5,7 +5,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::{ORG, PipelineFixture, expect_data, format_outcome};
-use crate::world::post;
+use crate::world::{MemberAccount, post};
 
 /// A window that is closed until the year 2200.
 const CLOSED_WINDOW: &str = "  stages:
@@ -206,6 +206,30 @@ async fn soak_can_be_ended_early_or_rejected() {
     "#]]
     .assert_eq(&format_outcome(&ended));
     assert_eq!(ended["detail"], "step \"soak\": rejected by ada: errors rise");
+    fixture.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_agent_cannot_end_a_soak() {
+    let fixture = PipelineFixture::start().await;
+    fixture.create_pipeline(&soak_definition("1h")).await;
+    let body = json!({"kind": "agent", "name": "claude", "role": "deployer"});
+    let agent = expect_data(&fixture.post("/members", &body).await, 201);
+    let token = json!({"name": "agent", "ownerId": agent["id"]});
+    let token = expect_data(&fixture.post("/api-tokens", &token).await, 201);
+    let token = token["token"].as_str().unwrap().to_owned();
+    let agent = MemberAccount { email: String::new(), password: String::new(), token };
+    let id = fixture.start_deployment("4f2a1c9").await;
+    let soak = fixture.wait_for_soak(&id).await;
+    let end_soak = async || {
+        let call = post(&format!("{ORG}{soak}/end-soak")).with_account(&agent);
+        fixture.send(call.json(&json!({}))).await
+    };
+    expect_data(&fixture.post("/agents/stop", &json!({})).await, 200);
+    end_soak().await.assert_problem(409, "agents_stopped");
+    expect_data(&fixture.post("/agents/resume", &json!({})).await, 200);
+    assert_eq!(end_soak().await.status, 200);
+    assert_eq!(fixture.wait_for_end(&id).await["status"], "succeeded");
     fixture.shut_down().await;
 }
 

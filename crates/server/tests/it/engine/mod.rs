@@ -1,10 +1,12 @@
 //! Pipelines with real steps, deployed through stages and to environments, and observed over HTTP.
 
 mod analysis;
+mod approval_changes;
 mod approvals;
 mod authors;
 mod build;
 mod commit_statuses;
+mod commits;
 mod delivery;
 mod failures;
 mod fix_ends;

@@ -195,6 +195,7 @@ impl PullRequestFixture {
                 repository,
                 hook: HookId::from_parts(now, entropy),
                 forge: ForgeKind::GitHub,
+                app: None,
                 account,
                 forge_hook: None,
                 verified_at: None,

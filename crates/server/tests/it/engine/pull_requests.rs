@@ -112,6 +112,9 @@ async fn fork_waits_for_approval_of_its_exact_commit_and_gets_no_secret() {
 
     let ada = fixture.pipelines.ada().token.clone();
     assert_eq!(fixture.approve(7, &head, &viewer.token).await.status, 403);
+    let (_, service) = world.create_service_account("review@acme.test", "admin").await;
+    let refused = fixture.approve(7, &head, &service).await;
+    assert!(refused.status == 403 && refused.text.contains("only people can approve"), "{}", refused.text);
     assert_eq!(fixture.approve(7, &"0".repeat(40), &ada).await.status, 409);
     assert_eq!(fixture.approve(8, &head, &ada).await.status, 404);
     assert!(fixture.environment().await["lock"].is_null());

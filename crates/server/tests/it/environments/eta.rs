@@ -22,7 +22,13 @@ async fn record_past_sessions(shop: &EnvironmentsFixture, lengths: &'static [i64
     let done = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let mut now = tx.now().plus_seconds(-24 * 60 * 60);
         for length in lengths {
-            let by = LockHolder { kind: ActorType::User, id, name: "grace".into(), session_token: None };
+            let by = LockHolder {
+                kind: ActorType::User,
+                id,
+                name: "grace".into(),
+                session_token: None,
+                agent: None,
+            };
             let load = |tx: &mut _| environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap());
             let lock = load(tx)?.unwrap();
             let claimed = ClaimCommand {

@@ -17,13 +17,18 @@ const HOUR_S: i64 = 60 * 60;
 
 /// Creates a session that Grace claimed two hours ago with this TTL.
 async fn create_old_session(shop: &EnvironmentsFixture, ttl_seconds: Option<i64>) -> Value {
+    claim_earlier(shop, 2 * HOUR_S, ClaimTerms { ttl_seconds, ..ClaimTerms::default() }).await
+}
+
+/// Creates a session that Grace claimed `seconds` ago.
+pub(super) async fn claim_earlier(shop: &EnvironmentsFixture, seconds: i64, wish: ClaimTerms) -> Value {
     let (org, id) =
         (acme_org_id(&shop.world).await, shop.user_id(&shop.grace).await.parse::<UserId>().unwrap());
     let claimed = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();
-        let moment = DecisionContext { now: tx.now().plus_seconds(-2 * HOUR_S), ..tx.moment()? };
-        let by = LockHolder { kind: ActorType::User, id, name: "grace".into(), session_token: None };
-        let wish = ClaimTerms { ttl_seconds, ..ClaimTerms::default() };
+        let moment = DecisionContext { now: tx.now().plus_seconds(-seconds), ..tx.moment()? };
+        let by =
+            LockHolder { kind: ActorType::User, id, name: "grace".into(), session_token: None, agent: None };
         let ruling =
             claim(&lock, &ClaimCommand { by, token: None, terms: wish, wait_seconds: None }, &moment);
         match tx.commit(ruling)? {
@@ -89,7 +94,7 @@ async fn expired_session_is_granted_to_the_queue_before_a_new_claim() {
 }
 
 /// Runs the sweep of qa-1 as if it were two minutes later.
-async fn sweep_two_minutes_later(shop: &EnvironmentsFixture) {
+pub(super) async fn sweep_two_minutes_later(shop: &EnvironmentsFixture) {
     let org = acme_org_id(&shop.world).await;
     let settled = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();

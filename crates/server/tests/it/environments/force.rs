@@ -188,7 +188,7 @@ async fn force_claim_with_an_unknown_mode_is_refused() {
 }
 
 /// Grants the deployment to a runner, so that it has a running attempt.
-async fn grant_to_runner(shop: &EnvironmentsFixture, deployment: &str) {
+pub(super) async fn grant_to_runner(shop: &EnvironmentsFixture, deployment: &str) {
     let (org, id) = (acme_org_id(&shop.world).await, deployment.parse::<DeploymentId>().unwrap());
     let granted = shop.world.app.store().transact(TxContext::system(Some(org)), move |tx| {
         let found = deployment::by_id(tx, id)?.unwrap().into_environment().unwrap();

@@ -257,6 +257,7 @@ async fn lock_holder(shop: &EnvironmentsFixture, who: &MemberAccount) -> LockHol
         id: shop.user_id(who).await.parse().unwrap(),
         name: who.email.clone(),
         session_token: None,
+        agent: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Ephemeral environments over HTTP: two people share a few environments.
 
+mod agents;
 mod bad_input;
 mod claim;
 mod claim_any;
@@ -15,9 +16,12 @@ mod force;
 mod groups;
 mod history;
 mod idempotency;
+mod lease;
 mod long_poll;
 mod queue;
 mod release;
+mod remote_locks;
+mod round_trips;
 mod session;
 mod shapes;
 mod specified_api;
@@ -106,7 +110,7 @@ impl EnvironmentsFixture {
         self.send(post(&environments_path("qa-1/force-claim")).with_account(who).json(body)).await
     }
 
-    /// Sends a POST request to a session of qa-1. `verb` is `deploy`, `extend` or `hand-over`.
+    /// Sends a POST request to a session of qa-1. `verb` is `deploy`, `extend`, `heartbeat` or `hand-over`.
     async fn post_to_session(
         &self,
         who: &MemberAccount,

@@ -97,6 +97,7 @@ async fn environment_shape() {
               },
               "state": "clean",
               "deployedCommitId": null,
+              "commit": null,
               "fence": 1,
               "queueLength": 0
             }
@@ -273,6 +274,8 @@ async fn deployment_shape() {
               "fence": 1,
               "commitId": "9fceb02",
               "resolvedCommitId": null,
+              "commit": null,
+              "compareUrl": null,
               "definitionHash": "sha256:…",
               "trigger": "session",
               "rollback": null,

@@ -14,6 +14,7 @@ use berth_engine::credential::RedactedString;
 use berth_engine::egress::{EgressClient, EgressPolicy, system_lookup};
 use berth_server::integrations::forges::{BranchPair, ForgeClient, ForgeRepository, PullRequestDraft};
 
+pub(crate) use doubles::GitHubAppDouble;
 pub(crate) use fake_forge::{FakeForge, FakeResponse, RecordedRequest};
 pub(crate) use github_emulator::{TOKEN, call_emulator, call_emulator_with, start_github};
 

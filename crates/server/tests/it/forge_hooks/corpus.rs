@@ -31,13 +31,22 @@ fn github_example_payloads_are_all_read_or_ignored() {
                     DeliveryEffect::PullRequest { .. } => "pull request",
                     DeliveryEffect::Command { .. } => "command",
                     DeliveryEffect::Ping => "ping",
+                    DeliveryEffect::Installation(_) => "installation",
                     DeliveryEffect::Ignored("Berth does not use events of this kind") => "unused",
                     DeliveryEffect::Ignored(why) => {
                         assert!(["push", "issue_comment"].contains(&name), "{name}: {why}");
                         "ignored"
                     }
                 };
-                let is_used = ["push", "pull_request", "issue_comment", "ping"].contains(&name);
+                let is_used = [
+                    "push",
+                    "pull_request",
+                    "issue_comment",
+                    "ping",
+                    "installation",
+                    "installation_repositories",
+                ]
+                .contains(&name);
                 assert_eq!(effect == "unused", !is_used, "{name}");
                 *found.entry(effect).or_insert(0) += 1;
             }
@@ -45,5 +54,6 @@ fn github_example_payloads_are_all_read_or_ignored() {
     }
     let count = |effect: &str| found.get(effect).copied().unwrap_or(0);
     assert!(count("pull request") >= 40 && count("push") >= 2 && count("ping") >= 10, "{found:?}");
+    assert!(count("installation") >= 10, "{found:?}");
     assert!(count("unused") >= 600, "{found:?}");
 }

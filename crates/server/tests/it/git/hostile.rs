@@ -12,7 +12,7 @@ use berth_engine::git::{GitError, GitMirror, RepositoryAccess};
 use super::{OriginRepository, PATIENCE, create_mirror, unrestricted_access};
 
 /// Writes a git object without any validation.
-fn write_object(origin: &OriginRepository, kind: &str, bytes: &[u8]) -> String {
+pub(super) fn write_object(origin: &OriginRepository, kind: &str, bytes: &[u8]) -> String {
     let mut child = Command::new("git")
         .args(["hash-object", "-w", "-t", kind, "--stdin", "--literally"])
         .current_dir(origin.path())

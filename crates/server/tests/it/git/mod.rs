@@ -2,12 +2,14 @@
 
 mod authors;
 mod branch;
+mod history;
 mod hostile;
 mod http_server;
 mod lfs;
 mod lfs_server;
 mod mirror;
 mod names;
+mod partial;
 mod pull_requests;
 pub(crate) mod submodules;
 

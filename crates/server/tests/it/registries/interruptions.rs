@@ -69,7 +69,7 @@ async fn registry_build_interrupted_by_shutdown_is_repeated() {
     let origin = create_origin(&["deploy"]);
     add_registry(&world, "tools", &origin).await;
     let app = world.app.clone();
-    let running = tokio::spawn(async move { jobs::run(app.jobs().clone()).await });
+    let running = tokio::spawn(async move { Box::pin(jobs::run(app.jobs().clone())).await });
     let begun = async {
         while read_registry(&world, "tools").await["status"] != "building"
             || builder.0.load(Ordering::SeqCst) == 0

@@ -249,19 +249,30 @@ fn decide(tx: &mut Tx<'_>, ids: &NumberedIds, asked: PreparedRequest) -> LoadedD
 
 /// Writes a decision. If it changes the definition of an environment, the pipeline is changed too, as on a server.
 fn write(tx: &mut Tx<'_>, looked: &LoadedDecision) -> Result<(), StoreError> {
-    let LoadedDecision { decision: Some(decision), place, request, surroundings, .. } = looked else {
+    let LoadedDecision { decision: Some(decision), place, request, surroundings, before } = looked else {
         return Ok(());
     };
+    // A deletion may change nothing in the environment. A server deletes in the transaction that has read it.
+    if let (LockRequest::Delete { .. }, Some(before)) = (request, before) {
+        let now = environment::by_id(tx, before.environment.id)?;
+        if now.is_none_or(|now| now.environment.version != before.environment.version) {
+            return Err(StoreError::Bug("the deletion changed 0 rows".into()));
+        }
+    }
     let incarnation = surroundings.incarnations[usize::from(*place)];
     if *request == LockRequest::Recreate {
         add_pipeline(tx, *place, incarnation + 1)?;
     }
-    tx.commit(decision.clone())?;
+    let answer = tx.commit(decision.clone())?;
     let id = fixtures::pipeline(*place, incarnation);
     match request {
         LockRequest::Delete { .. } => match pipeline::by_id(tx, id)? {
             Some(found) => tx.commit(state::delete(&found, None, tx.now()).unwrap()).map(drop),
             None => Ok(()),
+        },
+        LockRequest::RenewLease { .. } => match answer {
+            LockAnswer::Session(renewed) => session::renew_lease(tx, &renewed),
+            _ => Ok(()),
         },
         LockRequest::Redeclare { .. } | LockRequest::Undeclare => {
             tx.record(NewEvent::new(EventKind::PipelineUpdated, EventSubject::new("pipeline", id, None)))

@@ -6,6 +6,7 @@ use berth_testkit::outcome;
 use serde_json::json;
 
 use super::super::{CliFixture, DEFINITION, PATIENCE};
+use super::page::{SERVER, read_example};
 use super::{CiRepository, HOSTILE, ServedFile};
 use crate::harness::{BerthProcess, ProcessOutput};
 
@@ -43,12 +44,19 @@ impl Workflow {
         let steps =
             json!([{"uses": "actions/checkout@v4"}, {"uses": "./.github/actions/berth", "with": with}]);
         let workflow = json!({"name": "E2E", "on": "push", "jobs": {"e2e": {"runs-on": "ubuntu-latest", "steps": steps}}});
-        self.repository.write(".github/workflows/e2e.yml", &workflow.to_string());
+        self.run_workflow(&workflow.to_string(), &["--var", &format!("TOKEN={}", self.cli.home.token)])
+    }
+
+    /// Runs a workflow on the newest commit.
+    fn run_workflow(&self, workflow: &str, args: &[&str]) -> ProcessOutput {
+        self.repository.write(".github/workflows/e2e.yml", workflow);
         self.repository.commit();
         let mut command = self.repository.command(&self.act);
         // Runs the steps on this machine. act does not download actions/checkout but copies the repository.
-        command.args(["push", "--platform", "ubuntu-latest=-self-hosted", "--actor", "grace"]);
-        command.arg("--var").arg(format!("TOKEN={}", self.cli.home.token));
+        command.args(["push", "--actor", "grace"]).args(args);
+        for label in ["ubuntu-latest", "self-hosted"] {
+            command.arg("--platform").arg(format!("{label}=-self-hosted"));
+        }
         let ran = BerthProcess::start(&mut command).wait(PATIENCE);
         assert!(!ran.stdout.contains(&self.cli.home.token), "the token is in the log: {ran:?}");
         ran
@@ -72,6 +80,18 @@ fn github_action_runs_the_command_in_the_environment_for_the_actor() {
     assert!(workflow.cli.is_free());
     let head = workflow.repository.git(&["rev-parse", "HEAD"]);
     assert_eq!(workflow.cli.environment()["deployedCommitId"], head.as_str());
+}
+
+#[test]
+fn github_workflow_of_the_page_tests_and_deploys() {
+    let Some(workflow) = Workflow::new() else { return };
+    workflow.cli.remove_approvals();
+    workflow.repository.add_e2e_tests();
+    let jobs = read_example("GitHub Actions", "yaml").replace(SERVER, &workflow.cli.url());
+    let secret = format!("BERTH_TOKEN={}", workflow.cli.home.token);
+    let ran = workflow.run_workflow(&format!("name: E2E\non: push\n{jobs}"), &["--secret", &secret]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    workflow.cli.assert_tested_and_deployed(&workflow.repository.git(&["rev-parse", "HEAD"]), "E2E #1");
 }
 
 #[test]

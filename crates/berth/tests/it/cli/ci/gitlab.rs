@@ -6,6 +6,7 @@ use berth_testkit::outcome;
 use serde_json::json;
 
 use super::super::{CliFixture, DEFINITION, PATIENCE};
+use super::page::read_example;
 use super::{CiRepository, HOSTILE, ServedFile};
 use crate::harness::{BerthProcess, ProcessOutput};
 
@@ -51,8 +52,13 @@ impl GitLabProject {
         });
         self.repository.write(".gitlab-ci.yml", &project.to_string());
         self.repository.commit();
+        self.run_on_head("job")
+    }
+
+    /// Runs a job on the newest commit.
+    fn run_on_head(&self, job: &str) -> ProcessOutput {
         let mut command = self.repository.command(&self.runner);
-        command.args(["job", "--shell-executor-no-image", "true", "--home"]).arg(self.repository.home.path());
+        command.args([job, "--shell-executor-no-image", "true", "--home"]).arg(self.repository.home.path());
         for (name, value) in [
             ("BERTH_SERVER", self.cli.url()),
             ("BERTH_TOKEN", self.cli.home.token.clone()),
@@ -81,6 +87,20 @@ fn gitlab_template_runs_the_command_in_the_environment_for_the_user() {
     assert!(project.cli.is_free());
     let head = project.repository.git(&["rev-parse", "HEAD"]);
     assert_eq!(project.cli.environment()["deployedCommitId"], head.as_str());
+}
+
+#[test]
+fn gitlab_jobs_of_the_page_test_and_deploy() {
+    let Some(project) = GitLabProject::new() else { return };
+    project.cli.remove_approvals();
+    project.repository.add_e2e_tests();
+    project.repository.write(".gitlab-ci.yml", read_example("GitLab", "yaml"));
+    let commit = project.repository.commit();
+    for job in ["e2e", "deploy"] {
+        let ran = project.run_on_head(job);
+        assert_eq!(ran.code, Some(0), "{job}: {ran:?}");
+    }
+    project.cli.assert_tested_and_deployed(&commit, "/jobs/");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod github_action;
 mod gitlab;
+mod page;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -84,7 +84,7 @@ fn repo_add_sync_remove() {
     let cli = CliFixture::new();
     let head = commit(&create_site(&cli));
     let mut transcript = Transcript::new(&cli);
-    transcript.hide(&head[..10], "HEAD");
+    transcript.hide(&head[..8], "HEAD");
     let address = cli.config.path().join("site").display().to_string();
     transcript.run_all(&[
         "repo add site",
@@ -92,6 +92,8 @@ fn repo_add_sync_remove() {
         "repo list",
         &format!("repo sync {address}"),
         "repo sync nothing",
+        "repo apps",
+        "repo apps --delete app_00000000000000000000000000",
         &format!("repo rm {address}"),
         &format!("repo rm {address} --force"),
     ]);
@@ -138,7 +140,7 @@ fn registry_new_test_add_remove() {
     ]);
     let dir = cli.config.path().join("shelly");
     let head = commit(&dir);
-    transcript.hide(&head[..10], "HEAD");
+    transcript.hide(&head[..8], "HEAD");
     let address = dir.display().to_string();
     transcript
         .run_all(&[&format!("registry add shelly {address}"), &format!("registry add shelly {address}")]);

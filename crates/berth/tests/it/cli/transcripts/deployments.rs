@@ -26,6 +26,19 @@ pipeline:
   steps: [{ name: Deploy, type: dummy }]
 ";
 
+/// Stores an artifact.
+const SITE: &str = "version: 1
+pipeline:
+  name: Site
+  stages: [{ name: staging }]
+  steps:
+    - name: Build
+      id: build
+      type: script
+      artifacts: { site: { path: index.html } }
+      params: { run: 'echo hello > index.html' }
+";
+
 impl CliFixture {
     /// Starts a deployment and returns its id.
     fn start(&self, words: &str) -> String {
@@ -115,6 +128,35 @@ fn deployment_reject_cancel_retry_rollback() {
     transcript.run_without_display(&format!("deployment rollback {newest} staging --why slow"));
     transcript.run(&format!("deployment retry {newest}"));
     transcript.compare(&expect_file!["expected/deployment.txt"]);
+}
+
+#[test]
+fn deployment_artifacts_are_listed_and_downloaded() {
+    let cli = CliFixture::new();
+    std::fs::write(cli.config.path().join("site.yaml"), SITE).expect("a file");
+    assert_eq!(cli.run("pipeline apply site.yaml").code, Some(0));
+    let id = cli.start("site v1");
+    assert_eq!(cli.watch(&id), Some(0));
+    let mut transcript = Transcript::new(&cli);
+    let listed = cli.run(&format!("deployment artifacts {id} --json")).json();
+    let artifact = &listed["artifacts"][0];
+    // The archive has the time of the file.
+    transcript.hide(artifact["digest"].as_str().expect("a digest"), "DIGEST");
+    transcript.hide(&artifact["bytes"].to_string(), "N");
+    transcript.run_all(&[
+        &format!("deployment artifacts {id}"),
+        "deployment artifacts nothing",
+        &format!("deployment download {id} site"),
+        &format!("deployment download {id} site"),
+        &format!("deployment download {id} nothing -o other"),
+    ]);
+    let unpacked = std::process::Command::new("tar")
+        .args(["--zstd", "-xOf", "site.tar.zst"])
+        .current_dir(cli.config.path())
+        .output()
+        .expect("tar");
+    assert!(String::from_utf8_lossy(&unpacked.stdout).contains("hello"), "{unpacked:?}");
+    transcript.compare(&expect_file!["expected/artifacts.txt"]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ fn environment_claim_deploy_release() {
         "env claim qa-1",
         "env show qa-1",
         "env extend shop/qa-1 --ttl 4h",
+        "env extend shop/qa-1 --ttl 10m",
         "env deploy qa-1 v1 --detach",
         "env history qa-1",
         "env queue qa-1",

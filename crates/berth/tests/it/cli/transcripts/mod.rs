@@ -1,11 +1,14 @@
 //! Transcripts: commands with their output and exit codes, recorded against a real server. For every command there is a
 //! transcript in which it succeeds and one in which it fails.
 
+mod agents;
+mod chat;
 mod definitions;
 mod deployments;
 mod environments;
 mod operations;
 mod records;
+mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -99,10 +102,10 @@ impl<'a> Transcript<'a> {
     }
 }
 
-/// Commands that need no failing transcript, because they have no way to fail.
-const NEVER_FAIL: &[&str] = &["logout", "pipeline schema"];
-/// Commands that run until interrupted.
-const UNTIL_INTERRUPTED: &[&str] = &["event follow"];
+/// Commands that need no failing transcript, because they have no way to fail, or because other tests cover them.
+const NEVER_FAIL: &[&str] = &["logout", "mcp", "pipeline schema"];
+/// Commands that run until interrupted, or until their standard input ends.
+const UNTIL_INTERRUPTED: &[&str] = &["event follow", "mcp"];
 
 #[test]
 fn every_command_has_a_success_and_a_failure_transcript() {

@@ -116,6 +116,10 @@ fn admin_commands() {
     let raised = transcript.run("admin raise-epoch --data-dir restored");
     transcript.hide(&format!("epoch {}", word_after(&raised.stdout, "epoch ")), "epoch N");
     transcript.run_all(&[&format!("upgrade --check {data}"), &format!("upgrade --check {gone}")]);
+    let objects = format!("--to file://{}", cli.config.path().join("objects").display());
+    std::fs::create_dir(cli.config.path().join("objects")).expect("a directory");
+    transcript.run(&format!("admin storage migrate {objects} --data-dir restored"));
+    transcript.run(&format!("admin storage migrate {objects} {data}"));
     transcript.compare(&expect_file!["expected/admin.txt"]);
 }
 

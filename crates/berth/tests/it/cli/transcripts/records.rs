@@ -132,6 +132,8 @@ fn pull_request_list_and_show() {
         &format!("pr show 43 --repository {repository}"),
         "pr show 44",
         "pr show 44 --repository unknown",
+        "pr approve 43 9fceb02a9f",
+        &format!("pr approve 43 {} --repository {repository}", "9fceb02a".repeat(5)),
     ]);
     transcript.run_with_invalid_token("pr list");
     transcript.compare(&expect_file!["expected/pull-requests.txt"]);

@@ -4,9 +4,9 @@ use berth_core::forge::{PullRequestSnapshot, PullRequestStatus};
 use serde_json::Value;
 
 use super::{
-    BY_A_BOT, CommentFacts, DeliveryEffect, DeliveryPayload, ForgeDelivery, NO_BRANCH, NO_PULL_REQUEST,
-    NOT_NEW, UNKNOWN_TIME, UNUSED_KIND, bool_at, branch_at, commit_at, id_at, labels_at, link_at, number_at,
-    path_at, text_at, time_at, title_at, user_at,
+    BY_A_BOT, CommentFacts, DeliveryEffect, DeliveryPayload, ForgeDelivery, InstallationChange, NO_BRANCH,
+    NO_PULL_REQUEST, NOT_NEW, UNKNOWN_TIME, UNUSED_KIND, bool_at, branch_at, commit_at, id_at, labels_at,
+    link_at, number_at, path_at, text_at, time_at, title_at, user_at,
 };
 
 pub(super) fn parse(payload: &DeliveryPayload<'_>) -> ForgeDelivery {
@@ -29,6 +29,15 @@ fn effect(event: &str, root: &Value) -> DeliveryEffect {
             None => NO_PULL_REQUEST,
         },
         "issue_comment" => comment_effect(root),
+        "installation" => match text_at(root, "/action") {
+            Some("created" | "unsuspend" | "new_permissions_accepted") => {
+                DeliveryEffect::Installation(InstallationChange::Available)
+            }
+            Some("deleted") => DeliveryEffect::Installation(InstallationChange::Deleted),
+            Some("suspend") => DeliveryEffect::Installation(InstallationChange::Suspended),
+            _ => UNUSED_KIND,
+        },
+        "installation_repositories" => DeliveryEffect::Installation(InstallationChange::Repositories),
         _ => UNUSED_KIND,
     }
 }

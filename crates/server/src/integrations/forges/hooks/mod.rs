@@ -18,6 +18,7 @@ use berth_engine::vault::hex;
 use http::HeaderMap;
 use serde_json::Value;
 
+pub(crate) use signature::{decode_hex, single_header};
 pub use signature::{new_hook_secret, sign_hook_body, verify_signature};
 
 use super::location::check_link;
@@ -69,10 +70,23 @@ pub enum DeliveryEffect {
         /// The text after `/berth`.
         text: String,
     },
+    /// The installation of a GitHub App has changed.
+    Installation(InstallationChange),
     /// The forge tests the webhook.
     Ping,
     /// Nothing to do, and why.
     Ignored(&'static str),
+}
+
+/// What happened to the installation of a GitHub App.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstallationChange {
+    /// It was created or unsuspended, or got other permissions.
+    Available,
+    Deleted,
+    Suspended,
+    /// Repositories were added or removed.
+    Repositories,
 }
 
 /// The body of a delivery is not JSON.

@@ -49,7 +49,7 @@ pub fn verify_signature(forge: ForgeKind, secret: &RedactedString, headers: &Hea
 }
 
 /// Returns the value of a header that occurs once.
-fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(crate) fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
@@ -61,7 +61,7 @@ fn verify_hmac(secret: &RedactedString, body: &[u8], sent: &str) -> bool {
     hmac::verify(&key, body, &tag).is_ok()
 }
 
-fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, rest) = text.as_chunks::<2>();
     if !rest.is_empty() {

@@ -4,6 +4,7 @@
 mod bitbucket;
 mod gitea;
 mod github;
+mod github_app;
 mod gitlab;
 
 use std::collections::HashMap;
@@ -12,6 +13,8 @@ use std::sync::{Arc, Mutex};
 use berth_core::forge::PullRequestStatus;
 use serde_json::{Value, json};
 use url::Url;
+
+pub(crate) use github_app::GitHubAppDouble;
 
 use super::fake_forge::{FakeForge, FakeResponse, RecordedRequest};
 

@@ -1,13 +1,15 @@
-//! Interfaces between a running process and its caller.
+//! Interfaces between a running command and its caller.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use super::TICK;
 use crate::stop_signal::StopReason;
 
-/// The attempt or build that a process belongs to.
-pub(crate) trait ProcessHost {
+/// Maximum interval between two checks of the deadline.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The attempt or build that a command belongs to.
+pub(crate) trait ExecutionHost {
     fn stop_reason(&self) -> Option<StopReason>;
 
     /// A descriptor that becomes readable when the process has to stop.
@@ -49,7 +51,7 @@ pub(crate) trait ProcessHost {
 }
 
 /// Observes something other than the output while a process runs, such as files that it writes.
-pub(crate) trait ProcessMonitor {
+pub(crate) trait CommandMonitor {
     /// A descriptor that becomes readable when there is something to check.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
@@ -58,13 +60,13 @@ pub(crate) trait ProcessMonitor {
 
     /// Checks on the process. Returns true once the process has done its work; the process is then killed if it does
     /// not exit soon.
-    fn poll(&mut self, host: &dyn ProcessHost) -> bool;
+    fn poll(&mut self, host: &dyn ExecutionHost) -> bool;
 }
 
 /// A monitor that observes nothing.
 pub(crate) struct NoMonitor;
 
-impl ProcessMonitor for NoMonitor {
+impl CommandMonitor for NoMonitor {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -73,7 +75,7 @@ impl ProcessMonitor for NoMonitor {
         TICK
     }
 
-    fn poll(&mut self, _: &dyn ProcessHost) -> bool {
+    fn poll(&mut self, _: &dyn ExecutionHost) -> bool {
         false
     }
 }
