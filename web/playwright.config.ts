@@ -9,12 +9,13 @@ export default defineConfig({
   testDir: "tests",
   workers: 2,
   fullyParallel: false,
-  retries: 0,
+  // In CI, a failed test runs once more on a new server. One that then passes is reported as flaky.
+  retries: process.env.CI ? 1 : 0,
   // Action timeouts detect hangs. The test timeout is generous: a test has up to fifty actions, and next to a build on
   // two cores it takes four times as long.
   timeout: 90_000,
   expect: { timeout: 10_000 },
-  reporter: junit ? [list, ["junit", { outputFile: junit }]] : [list],
+  reporter: junit ? [list, ["junit", { outputFile: junit, includeRetries: true }]] : [list],
   outputDir: "test-results",
   use: {
     actionTimeout: 15_000,

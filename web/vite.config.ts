@@ -27,8 +27,8 @@ export default defineConfig({
             },
             {
               name: "shared",
-              // Folders of ui/ are used by some pages only.
-              test: /src[\\/]((api|data|theme|format)[\\/].*|ui[\\/][^\\/]+)\.tsx?$/,
+              // Folders of ui/ are used by some pages only, and dialogs not at first.
+              test: /src[\\/]((api|data|theme|format)[\\/].*|ui[\\/](?!ConfirmDialog|OneTimeSecretDialog|NewPasswordInput|CodeInput|DiffView|GraphCanvas)[^\\/]+)\.tsx?$/,
               minShareCount: 3,
             },
           ],

@@ -1,34 +1,28 @@
 /** Routes of the dashboard. Pages are lazy-loaded. */
-import {
-  createRootRouteWithContext,
-  createRoute,
-  lazyRouteComponent,
-  Outlet,
-  redirect,
-} from "@tanstack/react-router";
-import { toProblem } from "./api/problem";
+import { createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { deployedQuery } from "./data/deployed";
 import { meQuery } from "./data/me";
-import { findOrganization } from "./data/organization";
 import { maySomewhere } from "./data/permissions";
 import { queryClient } from "./data/queryClient";
+import { requireLogin } from "./data/requireLogin";
 import { createSearchValidator, parseCount, parseText } from "./data/searchParams";
 import { lacksSecondFactor } from "./data/secondFactor";
+import { org, root } from "./layoutRoutes";
+import { settingsRoute } from "./settingsRoutes";
 import { ErrorPage } from "./shell/ErrorPage";
 import { loadLastOrganization } from "./shell/lastOrganization";
-import { Shell } from "./shell/Shell";
 
-const root = createRootRouteWithContext()({ component: Outlet, notFoundComponent: () => <ErrorPage /> });
-
-/** Loads the current user. Without a login, redirects to the login page, which leads back to the requested page. */
-async function requireLogin(href: string) {
-  try {
-    return await queryClient.ensureQueryData(meQuery);
-  } catch (error) {
-    if (toProblem(error).status !== 401) throw error;
-    throw redirect({ to: "/sign-in", search: href === "/" ? {} : { next: href } });
-  }
-}
+/** A URL without organization leads to the page of that name in the organization visited last. */
+const unknown = createRoute({
+  getParentRoute: () => root,
+  path: "$",
+  beforeLoad: async ({ location }) => {
+    const me = await requireLogin(location.href);
+    const org = loadLastOrganization(me.organizations);
+    if (org) throw redirect({ href: `/o/${org}${location.href}`, replace: true });
+  },
+  component: ErrorPage,
+});
 
 const index = createRoute({
   getParentRoute: () => root,
@@ -80,8 +74,15 @@ const profile = createRoute({
   path: "/profile",
   // `required` is the organization that requires a second factor.
   validateSearch: createSearchValidator<"required">({ required: parseText }),
-  beforeLoad: ({ location }) => requireLogin(location.href).then(() => {}),
-  component: lazyRouteComponent(() => import("./pages/profile/ProfilePage"), "ProfilePage"),
+  beforeLoad: async ({ location, search }): Promise<void> => {
+    const me = await requireLogin(location.href);
+    const org = loadLastOrganization(me.organizations);
+    const current = me.organizations.find(each => each.slug === org);
+    // The pages of an organization that requires a second factor are closed until there is one.
+    if (!search.required && current && !lacksSecondFactor(me, current))
+      throw redirect({ to: "/o/$org/profile", params: { org: current.slug }, replace: true });
+  },
+  component: lazyRouteComponent(() => import("./pages/profile/ProfilePage"), "StandaloneProfilePage"),
 });
 
 const instanceOrganizations = createRoute({
@@ -91,25 +92,11 @@ const instanceOrganizations = createRoute({
   component: lazyRouteComponent(() => import("./pages/instance/OrganizationsPage"), "OrganizationsPage"),
 });
 
-const org = createRoute({
-  getParentRoute: () => root,
-  path: "/o/$org",
-  beforeLoad: async ({ location, params }): Promise<void> => {
-    const me = await requireLogin(location.href);
-    const organization = me.organizations.find(each => each.slug === params.org || each.id === params.org);
-    if (organization && lacksSecondFactor(me, organization))
-      throw redirect({ to: "/profile", search: { required: organization.slug } });
-    if (organization) return;
-    // The URL may contain a former slug.
-    const renamed = await findOrganization(params.org);
-    if (renamed)
-      throw redirect({
-        href: location.href.replace(`/o/${params.org}`, `/o/${renamed.slug}`),
-        replace: true,
-      });
-  },
-  component: Shell,
-  notFoundComponent: () => <ErrorPage />,
+/** Inside of the shell, so that the navigation stays. */
+const unknownInOrganization = createRoute({
+  getParentRoute: () => org,
+  path: "$",
+  component: ErrorPage,
 });
 
 const home = createRoute({
@@ -123,6 +110,12 @@ const home = createRoute({
       void queryClient.prefetchInfiniteQuery(deployedQuery(params.org));
   },
   component: lazyRouteComponent(() => import("./pages/home/HomePage"), "HomePage"),
+});
+
+const profileInOrganization = createRoute({
+  getParentRoute: () => org,
+  path: "profile",
+  component: lazyRouteComponent(() => import("./pages/profile/ProfilePage"), "ProfilePage"),
 });
 
 const welcome = createRoute({
@@ -144,7 +137,7 @@ const environments = createRoute({
 const environment = createRoute({
   getParentRoute: () => org,
   path: "environments/$pipelineId/$envName",
-  validateSearch: createSearchValidator({ page: parseCount }),
+  validateSearch: createSearchValidator({ page: parseCount, do: parseText }),
   component: lazyRouteComponent(
     () => import("./pages/environments/detail/EnvironmentPage"),
     "EnvironmentPage",
@@ -161,7 +154,12 @@ const pipelines = createRoute({
 const pipeline = createRoute({
   getParentRoute: () => org,
   path: "pipelines/$pipelineId",
-  validateSearch: createSearchValidator({ tab: parseText }),
+  validateSearch: createSearchValidator({
+    tab: parseText,
+    do: parseText,
+    target: parseText,
+    status: parseText,
+  }),
   component: lazyRouteComponent(() => import("./pages/pipelines/detail/PipelinePage"), "PipelinePage"),
 });
 
@@ -199,8 +197,14 @@ const pullRequest = createRoute({
 const approvals = createRoute({
   getParentRoute: () => org,
   path: "approvals",
-  validateSearch: createSearchValidator({ status: parseText, approval: parseText }),
+  validateSearch: createSearchValidator({ status: parseText, approval: parseText, do: parseText }),
   component: lazyRouteComponent(() => import("./pages/approvals/list/ApprovalsPage"), "ApprovalsPage"),
+});
+
+const inbox = createRoute({
+  getParentRoute: () => org,
+  path: "inbox",
+  component: lazyRouteComponent(() => import("./pages/inbox/InboxPage"), "InboxPage"),
 });
 
 const events = createRoute({
@@ -215,6 +219,7 @@ const events = createRoute({
     from: parseText,
     to: parseText,
     event: parseText,
+    flat: parseText,
   }),
   component: lazyRouteComponent(() => import("./pages/events/list/AuditLogPage"), "AuditLogPage"),
 });
@@ -226,118 +231,16 @@ const insights = createRoute({
   component: lazyRouteComponent(() => import("./pages/insights/InsightsPage"), "InsightsPage"),
 });
 
-const settings = createRoute({
+const githubApp = createRoute({
   getParentRoute: () => org,
-  path: "settings",
-  component: lazyRouteComponent(() => import("./pages/settings/SettingsLayout"), "SettingsLayout"),
-});
-
-const settingsIndex = createRoute({
-  getParentRoute: () => settings,
-  path: "/",
-  beforeLoad: ({ params }) => {
-    throw redirect({ to: "/o/$org/settings/general", params });
-  },
-});
-
-const general = createRoute({
-  getParentRoute: () => settings,
-  path: "general",
-  component: lazyRouteComponent(() => import("./pages/general/GeneralPage"), "GeneralPage"),
-});
-
-const tokens = createRoute({
-  getParentRoute: () => settings,
-  path: "tokens",
-  component: lazyRouteComponent(() => import("./pages/tokens/list/TokensPage"), "TokensPage"),
-});
-
-const members = createRoute({
-  getParentRoute: () => settings,
-  path: "members",
-  component: lazyRouteComponent(() => import("./pages/members/list/MembersPage"), "MembersPage"),
-});
-
-const member = createRoute({
-  getParentRoute: () => settings,
-  path: "members/$userId",
-  component: lazyRouteComponent(() => import("./pages/members/detail/MemberPage"), "MemberPage"),
-});
-
-const teams = createRoute({
-  getParentRoute: () => settings,
-  path: "teams",
-  component: lazyRouteComponent(() => import("./pages/teams/list/TeamsPage"), "TeamsPage"),
-});
-
-const team = createRoute({
-  getParentRoute: () => settings,
-  path: "teams/$teamId",
-  component: lazyRouteComponent(() => import("./pages/teams/detail/TeamPage"), "TeamPage"),
-});
-
-const secrets = createRoute({
-  getParentRoute: () => settings,
-  path: "secrets",
-  component: lazyRouteComponent(() => import("./pages/secrets/list/SecretsPage"), "SecretsPage"),
-});
-
-const repositories = createRoute({
-  getParentRoute: () => settings,
-  path: "repositories",
-  component: lazyRouteComponent(
-    () => import("./pages/repositories/list/RepositoriesPage"),
-    "RepositoriesPage",
-  ),
-});
-
-const repository = createRoute({
-  getParentRoute: () => settings,
-  path: "repositories/$repositoryId",
-  component: lazyRouteComponent(() => import("./pages/repositories/detail/RepositoryPage"), "RepositoryPage"),
-});
-
-const webhooks = createRoute({
-  getParentRoute: () => settings,
-  path: "webhooks",
-  component: lazyRouteComponent(() => import("./pages/webhooks/list/WebhooksPage"), "WebhooksPage"),
-});
-
-const webhook = createRoute({
-  getParentRoute: () => settings,
-  path: "webhooks/$webhookId",
-  component: lazyRouteComponent(() => import("./pages/webhooks/detail/WebhookPage"), "WebhookPage"),
-});
-
-const customSteps = createRoute({
-  getParentRoute: () => settings,
-  path: "custom-steps",
-  component: lazyRouteComponent(() => import("./pages/registries/list/CustomStepsPage"), "CustomStepsPage"),
-});
-
-const registry = createRoute({
-  getParentRoute: () => settings,
-  path: "custom-steps/$registryId",
-  component: lazyRouteComponent(() => import("./pages/registries/detail/RegistryPage"), "RegistryPage"),
-});
-
-const runners = createRoute({
-  getParentRoute: () => settings,
-  path: "runners",
-  component: lazyRouteComponent(() => import("./pages/runners/list/RunnersPage"), "RunnersPage"),
-});
-
-const analysis = createRoute({
-  getParentRoute: () => settings,
-  path: "analysis",
-  component: lazyRouteComponent(
-    () => import("./pages/analysis/AnalysisSettingsPage"),
-    "AnalysisSettingsPage",
-  ),
+  path: "github-app",
+  validateSearch: createSearchValidator({ code: parseText, state: parseText }),
+  component: lazyRouteComponent(() => import("./pages/repositories/app/GitHubAppPage"), "GitHubAppPage"),
 });
 
 export const routeTree = root.addChildren([
   index,
+  unknown,
   login,
   invitation,
   resetPassword,
@@ -347,6 +250,7 @@ export const routeTree = root.addChildren([
   instanceOrganizations,
   org.addChildren([
     home,
+    profileInOrganization,
     welcome,
     environments,
     environment,
@@ -356,25 +260,11 @@ export const routeTree = root.addChildren([
     pullRequests,
     pullRequest,
     approvals,
+    inbox,
     events,
     insights,
-    settings.addChildren([
-      settingsIndex,
-      general,
-      tokens,
-      members,
-      member,
-      teams,
-      team,
-      secrets,
-      repositories,
-      repository,
-      webhooks,
-      webhook,
-      customSteps,
-      registry,
-      runners,
-      analysis,
-    ]),
+    githubApp,
+    unknownInOrganization,
+    settingsRoute,
   ]),
 ]);

@@ -52,7 +52,7 @@ test("a tester on quay-1 gets stage buttons after joining a team of deployers", 
   await expect(page.getByRole("tab", { name: "Environments (1)" })).toBeVisible();
   await page.keyboard.press("Control+k");
   await page.getByRole("textbox", { name: "Search", exact: true }).fill("quay-");
-  await expect(page.getByRole("button", { name: /quay-1.*Quay/ })).toBeVisible();
+  await expect(page.getByRole("button", { name: /^quay-1.*Quay/ })).toBeVisible();
   await expect(page.getByRole("button", { name: /quay-2/ })).toHaveCount(0);
   await page.keyboard.press("Escape");
 
@@ -138,7 +138,7 @@ test("an approver on an environment sees its approvals on the home page", async 
 
   const page = await openPageAs(await browser.newContext({ baseURL: world.base }), world, world.linus);
   await page.goto("/o/acme");
-  const attention = page.getByRole("region", { name: "Needs your attention" });
+  const attention = page.getByRole("region", { name: "Needs you" });
   await expect(attention.getByRole("link", { name: "Review Gate → qa-1" })).toBeVisible();
   await expect(attention.getByRole("link", { name: /Review/ })).toHaveCount(1);
   await attention.getByRole("link", { name: "Review Gate → qa-1" }).click();

@@ -21,7 +21,10 @@ async function deployWithoutExecutableBit(world: World, slug: string) {
     "  stages:",
     "  tracks: main\n  stages:",
   );
-  repository.write(`.berth/${slug}/pipeline.yaml`, text).write("deploy.sh", "#!/bin/sh\necho hi\n");
+  const environments = "  ephemeral_environments: { qa-1: {} }\n";
+  repository
+    .write(`.berth/${slug}/pipeline.yaml`, text + environments)
+    .write("deploy.sh", "#!/bin/sh\necho hi\n");
   repository.commit("first");
   await withToken(world)("POST", "/ORG/repositories", { url: repository.path });
   const first = async () =>
@@ -46,6 +49,7 @@ test("an analysis shows cause, evidence and fix, and opens a pull request", asyn
   await expect(why).toContainText("no AI", { timeout: 20_000 });
   await expect(why).toContainText("deploy.sh");
   await expect(why).toContainText("What to do:");
+  await why.getByRole("button", { name: "Show evidence and fix" }).press("Enter");
   const evidence = why.getByRole("list", { name: "Evidence" });
   await expect(evidence).toContainText("Permission denied");
   const log = ada.getByRole("region", { name: "Log of Deploy" });
@@ -71,15 +75,24 @@ test("an analysis shows cause, evidence and fix, and opens a pull request", asyn
   await ada.emulateMedia({ colorScheme: "light" });
   await ada.screenshot({ path: "screenshots/analysis-light.png", fullPage: true });
 
-  await fix.getByRole("button", { name: "Open pull request" }).press("Enter");
+  await why.getByRole("button", { name: "Open pull request" }).press("Enter");
   const dialog = ada.getByRole("dialog");
   await expect(dialog).toContainText("nothing is force-pushed or merged");
   await expectAccessible(ada, "the pull request dialog");
   await dialog.getByRole("button", { name: "Open pull request" }).press("Enter");
-  await expect(fix.locator("[data-pull=pushed]")).toContainText("berth/fix-", { timeout: 20_000 });
-  const branch = (await fix.locator("[data-pull=pushed] code").textContent()) ?? "";
+  await expect(why.locator("[data-pull=pushed]")).toContainText("berth/fix-", { timeout: 20_000 });
+  const branch = (await why.locator("[data-pull=pushed] code").textContent()) ?? "";
   expect(repository.git("ls-tree", branch, "deploy.sh")).toMatch(/^100755 /);
-  await expect(fix.getByRole("button", { name: /pull request/ })).toHaveCount(0);
+  await expect(why.getByRole("button", { name: /pull request/ })).toHaveCount(0);
+
+  await why.getByRole("button", { name: "Deploy the fix in qa-1" }).press("Enter");
+  await expect(dialog).toContainText(`Claims qa-1 and deploys the branch ${branch}`);
+  await expectAccessible(ada, "the dialog to deploy a fix");
+  await dialog.getByRole("button", { name: "Deploy in qa-1" }).press("Enter");
+  await expect(ada.getByRole("heading", { level: 1, name: "qa-1 #1" })).toBeVisible();
+  await expect(ada.getByRole("main").getByText("succeeded", { exact: true }).first()).toBeVisible({
+    timeout: 20_000,
+  });
 });
 
 test("an automatic analysis is visible to a viewer", async ({ context, world }) => {
@@ -92,7 +105,7 @@ test("an automatic analysis is visible to a viewer", async ({ context, world }) 
   const why = vera.getByRole("region", { name: "Why it failed" });
   await expect(why).toContainText("run automatically", { timeout: 20_000 });
   await expect(why).toContainText("no-such-compiler");
-  await expect(why.getByRole("button")).toHaveCount(0);
+  await expect(why.getByRole("button", { name: /pull request|Analyze|Deploy/ })).toHaveCount(0);
 });
 
 test("an analysis by a model can be previewed, and its response is rendered as text", async ({
@@ -144,6 +157,7 @@ test("an analysis by a model can be previewed, and its response is rendered as t
   await why.getByRole("button", { name: "Analyze failure" }).click();
   await expect(why).toContainText("Analyzed by AI (openai/harbour-1), 150 tokens", { timeout: 20_000 });
   await expect(why).toContainText("the compiler is missing");
+  await why.getByRole("button", { name: "Show evidence" }).click();
   await expect(why).toContainText("Lines 90–91 (not in the log)");
   await expect(why.getByRole("link", { name: "Lines 90–91" })).toHaveCount(0);
   await why.getByText("Requests sent to the model").click();

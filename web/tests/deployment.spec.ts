@@ -9,6 +9,7 @@ import {
   waitForStatus,
 } from "./harness/deployments";
 import { Latch } from "./harness/latch";
+import { Repository } from "./harness/repository";
 import { expect, expectAccessible, expectLogGrowth, test } from "./harness/test";
 
 test("a started deployment shows its growing log and its success", async ({ ada, world }) => {
@@ -105,7 +106,10 @@ exit 1`;
   await expect(failing).toBeInViewport();
   await expect(failing).toHaveAttribute("data-line", "3002");
   await expect(failing).toContainText("error: case 3001 expected 200, got 503");
-  await expect(ada.getByRole("alert").first()).toContainText("A step failed");
+  const why = ada.getByRole("region", { name: "Why it failed" });
+  await expect(why.getByRole("heading")).toHaveText("Check failed in production: exit code 1");
+  // Nothing succeeded before.
+  await expect(ada.getByRole("button", { name: "Roll back" })).toHaveCount(0);
 
   await ada.getByRole("button", { name: "Retry" }).click();
   const dialog = ada.getByRole("dialog");
@@ -180,6 +184,7 @@ test("a deployment is approved on its page, rolled back, and its pipeline resume
 
   await ada.getByRole("button", { name: "Roll back" }).click();
   await expect(dialog).toContainText("New deployments to production are paused");
+  await expect(dialog).toContainText("Redeploys v1 to production, in place of v2");
   await dialog.getByLabel("Reason").fill("5xx everywhere");
   await expectAccessible(ada, "the rollback dialog");
   await ada.screenshot({ path: "screenshots/deployment-rollback-light.png" });
@@ -228,6 +233,75 @@ test("a soak is ended early and the deployment cancelled", async ({ ada, world }
   await dialog.getByLabel("Reason").fill("wrong commit");
   await dialog.getByRole("button", { name: "Cancel deployment" }).click();
   await expect(ada.getByText("Cancelled by ada", { exact: true })).toBeVisible({ timeout: 20_000 });
+});
+
+test("a deployment of an unknown commit says so once and shows no steps", async ({ ada, world }) => {
+  const repository = new Repository(world, "dep-unknown");
+  const text = buildDefinition("Unknown", { Deploy: "true" });
+  repository.write(".berth/dep-unknown/pipeline.yaml", `${text}  ephemeral_environments: { qa-1: {} }\n`);
+  repository.commit("first");
+  const api = withToken(world);
+  await api("POST", "/ORG/repositories", { url: repository.path });
+  const sessions = "/ORG/pipelines/dep-unknown/ephemeral-environments/qa-1/sessions";
+  const claim = () => api("POST", sessions, { commitId: "feature/nope" }).catch(() => undefined);
+  let held: { deploymentId: string } | undefined;
+  await expect.poll(async () => (held = await claim()), { timeout: 20_000 }).toBeDefined();
+  const id = held?.deploymentId ?? "";
+  await waitForStatus(world, id, isFinished);
+  await ada.goto(`/o/acme/deployments/${id}`);
+  const main = ada.getByRole("main");
+  await expect(main.getByRole("heading", { name: /no commit feature\/nope/ })).toHaveCount(1);
+  await expect(main.getByText("feature/nope")).toHaveCount(2);
+  await expect(main.getByRole("region", { name: "Steps" })).toHaveCount(0);
+  for (const action of ["Redeploy", "Roll back"])
+    await expect(main.getByRole("button", { name: action })).toHaveCount(0);
+});
+
+test("a deployment is redeployed, and one in an environment is promoted", async ({ ada, world }) => {
+  const text = `${buildDefinition("Again", { Deploy: 'echo "url=https://again.test" >> "$BERTH_OUTPUT"' })}`;
+  const outputs = text.replace("      params:", "      outputs: [url]\n      params:");
+  await createPipeline(world, "dep-again", `${outputs}  ephemeral_environments: { qa-1: {} }\n`);
+  const { id } = await runDeployment(world, "dep-again", "v1");
+  await ada.goto(`/o/acme/deployments/${id}`);
+  await expect(ada.getByRole("link", { name: "Open site" })).toHaveAttribute("href", "https://again.test");
+  await ada.getByRole("button", { name: "Redeploy" }).click();
+  const dialog = ada.getByRole("dialog");
+  await expect(dialog).toContainText("Deploys v1 to production");
+  await expectAccessible(ada, "the dialog to redeploy");
+  await dialog.getByRole("button", { name: "Redeploy" }).click();
+  await expect(ada.getByRole("heading", { level: 1, name: "Again #2" })).toBeVisible();
+
+  const path = "/ORG/pipelines/dep-again/ephemeral-environments/qa-1/sessions";
+  const { deploymentId } = await withToken(world)("POST", path, { commitId: "v2" });
+  await waitForStatus(world, deploymentId, isFinished);
+  await ada.goto(`/o/acme/deployments/${deploymentId}`);
+  const navigation = ada.getByRole("navigation", { name: "Main" });
+  await expect(navigation.getByRole("link", { name: "Pipelines" })).toHaveAttribute("aria-current", "page");
+  await ada.getByRole("button", { name: "Promote" }).click();
+  await expect(dialog).toContainText("Deploys v2 to production");
+  await dialog.getByRole("button", { name: "Promote" }).click();
+  await expect(ada.getByRole("heading", { level: 1, name: "Again #3" })).toBeVisible();
+  await ada.getByRole("navigation", { name: "Breadcrumb" }).getByRole("link", { name: "Again" }).click();
+  await expect(ada.getByRole("heading", { level: 1, name: "Again" })).toBeVisible();
+});
+
+test("waiting is shown apart from running, and the graph replaces the list of steps", async ({
+  ada,
+  world,
+}) => {
+  await createPipeline(world, "dep-waits", GATED.replace("Gated", "Waits"));
+  const { id } = await startDeployment(world, "dep-waits", "v1");
+  await waitForStatus(world, id, status => status === "waiting");
+  await ada.clock.install();
+  await ada.goto(`/o/acme/deployments/${id}`);
+  const steps = ada.getByRole("region", { name: "Steps" });
+  await expect(steps.getByRole("button", { name: "Deploy: succeeded" })).toBeVisible();
+  await ada.clock.fastForward(12 * 60_000);
+  await expect(steps).toContainText("Waiting for 12 min");
+  await expect(ada.getByRole("main")).toContainText("(+12 min waiting)");
+  await steps.getByText("Graph", { exact: true }).click();
+  await expect(steps.getByRole("group", { name: "Stages and steps" })).toBeVisible();
+  await expectAccessible(ada, "the graph of a deployment");
 });
 
 test("steps can be opened with the keyboard", async ({ ada, world }) => {

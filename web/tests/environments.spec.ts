@@ -1,5 +1,6 @@
 import type { Page } from "@playwright/test";
 import { logInAs, withToken } from "./harness/api";
+import { Repository } from "./harness/repository";
 import { expect, expectAccessible, openPageAs, test } from "./harness/test";
 
 test.use({ parts: ["quay", "crane", "search", "linus", "vera"] });
@@ -128,4 +129,68 @@ test("a viewer sees environments without actions", async ({ context, world }) =>
   await page.goto(BOARD);
   await expect(card(page, "quay-1")).toContainText("You don’t have permission to claim this environment.");
   await expect(page.getByRole("button", { name: "Claim" })).toHaveCount(0);
+});
+
+test("a mistyped branch does not claim an environment", async ({ ada, world }) => {
+  const definition = `version: 1
+pipeline:
+  name: Ferry
+  stages: [{ name: production }]
+  steps: [{ name: Deploy, type: dummy, params: { message: "deployed" } }]
+  ephemeral_environments: { ferry-1: {} }
+`;
+  const repository = new Repository(world, "ferry");
+  repository.write(
+    ".berth/ferry/pipeline.yaml",
+    definition.replace("name: Ferry", "name: Ferry\n  tracks: main"),
+  );
+  repository.commit("Add the ferry");
+  await withToken(world)("POST", "/ORG/repositories", { url: repository.path });
+  await expect
+    .poll(async () => (await withToken(world)("GET", "/ORG/pipelines?search=ferry")).length)
+    .toBe(1);
+  await ada.goto("/o/acme/environments/ferry/ferry-1");
+  await ada.getByRole("button", { name: "Claim" }).click();
+  const dialog = ada.getByRole("dialog");
+  const claim = dialog.getByRole("button", { name: "Claim" });
+  await dialog.getByLabel("Commit, branch or tag").fill("mian");
+  await expect(dialog).toContainText("Did you mean main?");
+  await expect(claim).toBeDisabled();
+  await expectAccessible(ada, "the claim dialog with a mistyped branch");
+  await dialog.getByLabel("“mian” is correct").check();
+  await expect(claim).toBeEnabled();
+  await dialog.getByRole("button", { name: "main", exact: true }).click();
+  await expect(dialog.getByLabel("Commit, branch or tag")).toHaveValue("main");
+  await claim.click();
+  await expect(ada.getByRole("region", { name: "Session", exact: true })).toContainText("Held by you");
+});
+
+test("the holder replies to an announced takeover by releasing", async ({ browser, ada, world }) => {
+  const grace = await openPageAs(await browser.newContext({ baseURL: world.base }), world, world.grace);
+  const path = "/o/acme/environments/quay/quay-1";
+  const api = withToken(world);
+  await api("POST", "/ORG/pipelines/quay/ephemeral-environments/quay-1/sessions", {
+    context: "an errand",
+  });
+  const asGrace = await logInAs(world, world.grace);
+  await asGrace("POST", "/ORG/pipelines/quay/ephemeral-environments/quay-1/force-claim", {
+    mode: "grace",
+    graceSeconds: 300,
+    reason: "customer demo",
+  });
+  await ada.goto(path);
+  const banner = ada.getByRole("status", { name: /will take over/ });
+  await expect(banner).toContainText(/Grace Hopper will take over in \d+ (min|s): “customer demo”/);
+  await expectAccessible(ada, "an announced takeover");
+  await banner.getByRole("button", { name: "Release to Grace Hopper now" }).click();
+  await expect(ada.getByRole("dialog")).toContainText("Grace Hopper is next in the queue and gets it.");
+  await ada.getByRole("dialog").getByRole("button", { name: "Release" }).click();
+  await expect(ada.getByRole("region", { name: "Session", exact: true })).toContainText(
+    "Held by Grace Hopper",
+  );
+  await grace.goto(path);
+  const history = grace.getByRole("region", { name: "Session history" });
+  await expect(history.getByRole("list", { name: "Holders" })).toContainText("Grace Hopper");
+  await expect(history).toContainText("released");
+  await grace.context().close();
 });

@@ -2,7 +2,7 @@
 import type { Page } from "@playwright/test";
 import { HOSTILE_LINES } from "../src/pages/deployments/detail/log/hostileLines";
 import { buildDefinition, createPipeline, runDeployment } from "./harness/deployments";
-import { expect, test } from "./harness/test";
+import { expect, expectAccessible, test } from "./harness/test";
 
 const BIG_LINES = 300_000;
 const FRAME_MS_MAX = 50;
@@ -95,6 +95,67 @@ echo "swept"`;
   await ada.getByLabel(/Search the log/).fill("fetched 444");
   await ada.getByRole("button", { name: /fetched 444/ }).click();
   await expect(log.locator('[data-line="445"]')).toBeInViewport();
+});
+
+test("the log fills the screen and obeys its keys", async ({ ada, world }) => {
+  const run = `echo "::group::Install"
+for i in $(seq 1 20); do echo "installed $i"; done
+echo "::endgroup::"
+echo "::group::Test"
+for i in $(seq 1 300); do echo "case $i ok"; done
+echo "::endgroup::"
+for i in $(seq 1 80); do echo "summary $i"; done
+echo "error: case 7 failed"
+exit 1`;
+  await createPipeline(world, "log-keys", buildDefinition("Keys", { Check: run }));
+  const { id } = await runDeployment(world, "log-keys", "v1");
+  // A link as to lines of a file.
+  await ada.goto(`/o/acme/deployments/${id}#L2-L4`);
+  const log = ada.getByRole("region", { name: "Log of Check" });
+  await expect(log.locator("[data-chosen]")).toHaveCount(3);
+
+  await log.focus();
+  await ada.keyboard.press("f");
+  const leave = ada.getByRole("button", { name: "Exit full screen" });
+  await expect(leave).toBeVisible();
+  const { width, height } = ada.viewportSize() ?? { width: 0, height: 0 };
+  const box = await ada.locator("[data-log-lines]").boundingBox();
+  expect(box).toEqual({ x: 0, y: 0, width, height });
+  await expect(log).toBeFocused();
+  await expectAccessible(ada, "a log in full screen");
+  await ada.screenshot({ path: "screenshots/log-full-screen.png" });
+  // The focus stays in the log.
+  for (let press = 0; press < 30; press++) await ada.keyboard.press("Tab");
+  expect(await ada.evaluate(() => document.activeElement?.closest("[data-log-lines]") != null)).toBe(true);
+
+  await log.focus();
+  await ada.keyboard.press("e");
+  await expect(log.locator("[data-failing]")).toBeInViewport();
+  await ada.keyboard.press("z");
+  await log.evaluate(element => element.scrollTo(0, 0));
+  await expect(log.getByRole("button", { name: /Install/ })).toHaveAttribute("aria-expanded", "false");
+  await ada.keyboard.press("z");
+  await expect(log.getByRole("button", { name: /Install/ })).toHaveAttribute("aria-expanded", "true");
+  await ada.keyboard.press("w");
+  await expect(ada.getByRole("button", { name: "Wrap long lines" })).toHaveAttribute("aria-pressed", "true");
+  await ada.keyboard.press("w");
+  await ada.keyboard.press("/");
+  await ada.keyboard.type("case 1");
+  await expect(ada.getByRole("group", { name: "Search matches" })).toBeVisible();
+  await log.focus();
+  await ada.keyboard.press("n");
+  await expect(log.locator("[data-chosen]")).toContainText("case 1 ok");
+  await ada.keyboard.press("n");
+  await expect(log.locator("[data-chosen]")).toContainText("case 10 ok");
+  await ada.keyboard.press("p");
+  await expect(log.locator("[data-chosen]")).toContainText("case 1 ok");
+  await ada.keyboard.press("b");
+  await expect(log.locator("[data-failing]")).toBeInViewport();
+
+  await ada.keyboard.press("Escape");
+  await expect(leave).toBeHidden();
+  await expect(ada.getByRole("button", { name: "Full screen" })).toBeVisible();
+  await expect(log).toBeFocused();
 });
 
 test("hostile output is rendered as text", async ({ ada, world }) => {

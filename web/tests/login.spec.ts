@@ -40,7 +40,7 @@ test("a click on the user menu while it is loading opens it", async ({ ada, worl
   });
   await ada.route("**/assets/ProfileMenu-*.js", async route => {
     await loaded;
-    await route.continue();
+    await route.fallback();
   });
   await ada.goto(`${world.base}/o/acme`);
   await ada.getByRole("button", { name: "ada, user menu" }).click();
@@ -67,7 +67,7 @@ test("keyboard shortcuts open pages, the list of shortcuts and the search", asyn
   await page.keyboard.press("Escape");
   await page.keyboard.press("Control+k");
   await page.getByRole("textbox", { name: "Search", exact: true }).fill("qa-2");
-  await page.getByRole("button", { name: /qa-2.*Checkout/ }).waitFor();
+  await page.getByRole("button", { name: /^qa-2.*Checkout/ }).waitFor();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { level: 1, name: "qa-2" })).toBeVisible();
 });

@@ -6,6 +6,7 @@ test.use({ parts: ["vera", "ci", "secret", "approval", "deployments", "crane", "
 const PAGES: [string, string, string][] = [
   ["home", "/o/acme", "Home"],
   ["welcome", "/o/acme/welcome", "Get started"],
+  ["inbox", "/o/acme/inbox", "Inbox"],
   ["environments", "/o/acme/environments", "Shared environments"],
   ["environment", "/o/acme/environments/checkout/qa-1", "qa-1"],
   ["environment-past", "/o/acme/environments/checkout/demo", "demo"],
@@ -22,12 +23,15 @@ const PAGES: [string, string, string][] = [
   ["secrets", "/o/acme/settings/secrets", "Secrets"],
   ["repositories", "/o/acme/settings/repositories", "Repositories"],
   ["webhooks", "/o/acme/settings/webhooks", "Webhooks"],
+  ["chats", "/o/acme/settings/chats", "Chats"],
   ["custom-steps", "/o/acme/settings/custom-steps", "Custom steps"],
   ["runners", "/o/acme/settings/runners", "Runners"],
   ["analysis-settings", "/o/acme/settings/analysis", "Failure analysis"],
   ["profile", "/profile", "Your profile"],
   ["organizations", "/instance/organizations", "Organizations"],
   ["device", "/device", "Authorize the CLI"],
+  ["not-found", "/o/acme/nowhere", "Page not found"],
+  ["unknown-organization", "/o/globex", "Page not found"],
 ];
 
 const LOOKS = [
@@ -76,7 +80,9 @@ for (const { look, colorScheme, viewport } of LOOKS) {
         await ada.setViewportSize({ width: viewport.width, height: Math.max(height, viewport.height) });
         await ada.screenshot({ path: `screenshots/${name}-${look}.png` });
         if (path.includes("/settings/"))
-          await expect(ada.getByRole("tab", { selected: true })).toBeInViewport();
+          await expect(
+            ada.getByRole("navigation", { name: "Settings" }).locator("[aria-current=page]"),
+          ).toBeInViewport();
         const overflow = await ada.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
         expect(overflow, `${name} is wider than the window`).toBeLessThanOrEqual(0);
         // At phone width only the layout differs, which the overflow check covers.

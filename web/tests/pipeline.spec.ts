@@ -1,6 +1,6 @@
 /** Pipelines: list, pause and definition. */
 import { withToken } from "./harness/api";
-import { buildDefinition, createPipeline } from "./harness/deployments";
+import { buildDefinition, createPipeline, runDeployment } from "./harness/deployments";
 import { expect, expectAccessible, test } from "./harness/test";
 
 const MANY = 400;
@@ -36,6 +36,7 @@ test("many pipelines can be scrolled and searched, also with the keyboard", asyn
 
   // Pipeline selects search on the server.
   await ada.goto("/o/acme/events");
+  await ada.getByRole("button", { name: "More filters" }).click();
   await ada.getByRole("combobox", { name: "Pipeline" }).fill("fleet 399");
   await ada.getByRole("option", { name: "Fleet 399" }).click();
   await expect(ada).toHaveURL(/pipeline=pl_/);
@@ -97,4 +98,27 @@ test("a definition is edited: errors are shown, a valid change is saved", async 
   await ada.keyboard.type(" # fixed");
   await ada.getByRole("button", { name: "Save" }).click();
   await expect(ada.getByRole("button", { name: "Edit" })).toBeVisible();
+});
+
+test("deployments are filtered by environment and status", async ({ ada, world }) => {
+  const environments = "  ephemeral_environments:\n    pond: {}\n";
+  const text = buildDefinition("Filtered", { Deploy: '[ "$BERTH_COMMIT" != broken ]' });
+  await createPipeline(world, "pipe-filter", text + environments);
+  await runDeployment(world, "pipe-filter", "v1");
+  await runDeployment(world, "pipe-filter", "broken");
+  const sessions = "/ORG/pipelines/pipe-filter/ephemeral-environments/pond/sessions";
+  await withToken(world)("POST", sessions, { commitId: "v2" });
+  await ada.goto("/o/acme/pipelines/pipe-filter");
+  const numbers = ada.getByRole("tabpanel").getByRole("link", { name: /#\d+$/ });
+  await expect(numbers).toHaveText(["pond #1", "#2", "#1"]);
+  await ada.getByLabel("Stage or environment").selectOption("production");
+  await expect(numbers).toHaveText(["#2", "#1"]);
+  await ada.getByLabel("Status").selectOption("failed");
+  await expect(numbers).toHaveText(["#2"]);
+  await expect(ada).toHaveURL(/target=production.*status=failed/);
+  await expectAccessible(ada, "filtered deployments");
+  await ada.getByLabel("Stage or environment").selectOption("pond");
+  await expect(ada.getByText("No matching deployments")).toBeVisible();
+  await ada.getByRole("button", { name: "Clear filters" }).click();
+  await expect(numbers).toHaveCount(3);
 });

@@ -28,7 +28,7 @@ export function stubServer(answers: Record<string, unknown>): SentRequest[] {
   vi.stubGlobal("fetch", async (request: Request) => {
     const { pathname } = new URL(request.url, "http://berth.test");
     const call = `${request.method} ${pathname.replace("/api/v1/organizations/acme", "")}`;
-    sent.push({ call, body: request.method === "POST" ? await request.json().catch(() => null) : null });
+    sent.push({ call, body: await request.json().catch(() => null) });
     const answer = answers[call];
     if (answer !== undefined) return Response.json(answer);
     return Response.json({ code: "not_found", detail: "not found", status: 404 }, { status: 404 });

@@ -46,8 +46,11 @@ test("an environment is claimed, a deployment watched, and the environment relea
   latch.release();
   // Without a reload, the last line is visible.
   await expect(ada.locator("[data-log-complete=true]")).toBeVisible();
-  await log.evaluate(element => element.scrollIntoView({ block: "end" }));
-  await expect(log.getByText("all boxes are ashore")).toBeInViewport();
+  // The page above the log can still grow, because the deployment ends at the same time.
+  await expect(async () => {
+    await log.evaluate(element => element.scrollIntoView({ block: "end" }));
+    await expect(log.getByText("all boxes are ashore")).toBeInViewport({ timeout: 1_000 });
+  }).toPass({ timeout: 10_000 });
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible();
 
   await ada.getByRole("link", { name: "quay-1", exact: true }).click();

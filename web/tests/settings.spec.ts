@@ -11,10 +11,7 @@ test("API tokens are under Organization Settings, then API Tokens", async ({ ada
     .getByRole("navigation", { name: "Main" })
     .getByRole("link", { name: "Organization Settings" })
     .click();
-  await ada
-    .getByRole("tablist", { name: "Organization Settings" })
-    .getByRole("tab", { name: "API Tokens" })
-    .click();
+  await ada.getByRole("navigation", { name: "Settings" }).getByRole("link", { name: "API Tokens" }).click();
   await expect(ada.getByRole("heading", { level: 1, name: "API Tokens" })).toBeVisible();
 });
 
@@ -169,7 +166,12 @@ test("a new webhook shows its secret once and its deliveries", async ({ ada, wor
     .not.toHaveLength(0);
   // The page polls every five seconds.
   await ada.clock.fastForward(5_000);
-  await expect(ada.getByRole("region", { name: "Deliveries" })).toContainText("session claimed");
+  await expect(ada.getByRole("region", { name: "Deliveries" })).toContainText("Environment claimed");
+  await ada.getByRole("button", { name: /^Details of Environment claimed/ }).click();
+  const request = ada.getByRole("region", { name: "Request" });
+  await expect(request).toContainText("POST https://hooks.invalid/berth");
+  await expect(request.getByLabel("Event", { exact: true })).toContainText('"kind": "session_claimed"');
+  await expect(ada.getByRole("region", { name: "Responses" })).toContainText(/not their bodies/);
   await api("DELETE", `/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions/${held.id}`);
   await expectAccessible(ada, "a webhook");
 });
@@ -196,7 +198,7 @@ test("the secret of a webhook is rotated and its events are edited", async ({ ad
   await ada.getByRole("button", { name: "Edit", exact: true }).press("Enter");
   await dialog.getByLabel("Environment taken over").check();
   await dialog.getByLabel("Deployment failed").uncheck();
-  await dialog.getByLabel("More events").selectOption("secret created");
+  await dialog.getByLabel("More events").selectOption("secret_created");
   await expectAccessible(ada, "changing a webhook");
   await dialog.getByRole("button", { name: "Save" }).click();
   await expect(dialog).toHaveCount(0);
@@ -204,6 +206,12 @@ test("the secret of a webhook is rotated and its events are edited", async ({ ad
   const { kinds } = await api("GET", `/ORG/webhooks/${made.id}`);
   // Events that were set with the API are kept.
   expect([...kinds].sort()).toEqual(["secret_created", "session_overridden", "token_created"]);
+
+  await ada.getByRole("button", { name: "Disable", exact: true }).click();
+  await expect(dialog).toContainText("pending deliveries are discarded");
+  await dialog.getByRole("button", { name: "Disable webhook" }).click();
+  await ada.getByRole("button", { name: "Enable", exact: true }).click();
+  await expect(ada.getByRole("button", { name: "Disable", exact: true })).toBeVisible();
 });
 
 test("a runner is added with a one-time token and removed", async ({ ada, world }) => {
@@ -258,16 +266,72 @@ test("the example pipeline, saved as instructed, is valid and succeeds in its fi
   await expect.poll(staging, { timeout: 30_000 }).toBe("succeeded");
 });
 
-for (const width of [1024, 1440]) {
-  test(`the settings tabs are in one row at ${width} px`, async ({ ada }) => {
-    await ada.setViewportSize({ width, height: 900 });
-    await ada.goto("/o/acme/settings/general");
-    const tabs = ada.getByRole("tablist", { name: "Organization Settings" }).getByRole("tab");
-    await expect(tabs).toHaveCount(10);
-    const tops = await tabs.evaluateAll(all => all.map(it => it.getBoundingClientRect().top));
-    expect(new Set(tops).size).toBe(1);
-  });
-}
+test("the settings are listed at the left of every settings page", async ({ ada }) => {
+  await ada.setViewportSize({ width: 1024, height: 900 });
+  await ada.goto("/o/acme/settings/secrets");
+  const links = ada.getByRole("navigation", { name: "Settings" }).getByRole("link");
+  await expect(links).toHaveCount(11);
+  await expect(links.filter({ hasText: "Secrets" })).toHaveAttribute("aria-current", "page");
+  const right = await links.evaluateAll(all => Math.max(...all.map(it => it.getBoundingClientRect().right)));
+  const heading = ada.getByRole("heading", { level: 1, name: "Secrets" });
+  expect(await heading.evaluate(it => it.getBoundingClientRect().left)).toBeGreaterThan(right);
+});
+
+test("an instance admin changes the slug on the general page", async ({ ada }) => {
+  await ada.goto("/o/acme/settings/general");
+  const section = ada.getByRole("region", { name: "Slug and deletion" });
+  const dialog = ada.getByRole("dialog");
+  await section.getByRole("button", { name: "Delete organization" }).click();
+  await expect(dialog).toContainText("This cannot be undone");
+  await expect(dialog.getByRole("button", { name: "Delete organization" })).toBeDisabled();
+  await expectAccessible(ada, "the dialog to delete an organization");
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+
+  await section.getByRole("button", { name: "Change slug" }).click();
+  await dialog.getByLabel("Slug").fill("apex");
+  await dialog.getByRole("button", { name: "Rename" }).click();
+  await expect(ada).toHaveURL(/\/o\/apex\/settings\/general/);
+  await expect(section).toContainText("apex");
+  await section.getByRole("button", { name: "Change slug" }).click();
+  await dialog.getByLabel("Slug").fill("acme");
+  await dialog.getByRole("button", { name: "Rename" }).click();
+  await expect(ada).toHaveURL(/\/o\/acme\/settings\/general/);
+});
+
+test("the profile is inside the shell and sets the theme", async ({ ada }) => {
+  await ada.goto("/profile");
+  await expect(ada).toHaveURL(/\/o\/acme\/profile/);
+  await expect(ada.getByRole("heading", { level: 1, name: "Your profile" })).toBeVisible();
+  await expect(ada.getByRole("navigation", { name: "Main" })).toBeVisible();
+  await expect(ada.getByRole("region", { name: "Active logins" })).toContainText("this browser");
+  const theme = ada.getByRole("radiogroup", { name: "Theme" });
+  await theme.getByText("Dark").click();
+  await expect(ada.locator("html")).toHaveAttribute("data-mantine-color-scheme", "dark");
+  await expectAccessible(ada, "the profile in dark");
+  await ada.reload();
+  await expect(theme.getByRole("radio", { name: "Dark" })).toBeChecked();
+  await theme.getByText("System").click();
+  await expect(ada.locator("html")).toHaveAttribute("data-mantine-color-scheme", "light");
+});
+
+test("unknown pages keep the navigation", async ({ ada }) => {
+  for (const path of [
+    "/o/acme/nope",
+    "/o/acme/settings/nope",
+    "/o/acme/deployments/dep_01m7rq761zfd5vt4nwqjctw21a",
+  ]) {
+    await ada.goto(path);
+    await expect(
+      ada
+        .getByRole("main")
+        .getByText(/not found/i)
+        .first(),
+    ).toBeVisible();
+    await expect(ada.getByRole("navigation", { name: "Main" })).toBeVisible();
+    await ada.getByRole("main").getByRole("link", { name: "Go to Home" }).click();
+    await expect(ada.getByRole("heading", { level: 1, name: "Home" })).toBeVisible();
+  }
+});
 
 test.describe("on a phone", () => {
   test.use({ viewport: { width: 390, height: 844 } });

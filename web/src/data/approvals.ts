@@ -23,6 +23,19 @@ export function pendingApprovalsQuery(org: string) {
   return approvalsQuery(org, "pending");
 }
 
+/** What deploying the approved commit changes, compared with what is deployed now. */
+export function approvalChangesQuery(org: string, approvalId: string) {
+  return queryOptions({
+    queryKey: resourceKey(org, "approvals", "changes", approvalId),
+    queryFn: () =>
+      fetchData(
+        api.GET("/api/v1/organizations/{orgId}/approvals/{approvalId}/changes", {
+          params: { path: { orgId: org, approvalId } },
+        }),
+      ),
+  });
+}
+
 export type ApprovalDecision = { id: string; choice: "approve" | "reject"; text: string };
 
 export function useDecideApproval(org: string) {

@@ -54,6 +54,38 @@ export function useConnectRepository(org: string, repositoryId: string) {
   );
 }
 
+/** Connects a repository through the organization's GitHub App, or returns the page to open first. */
+export function useConnectWithApp(org: string, repositoryId: string) {
+  return useOrgMutation(org, ["repositories", "deliveries"], (body: { isPersonal?: boolean }) =>
+    fetchData(
+      api.POST(`${REPOSITORY_PATH}/connection/app`, {
+        params: { path: { orgId: org, repositoryId } },
+        body,
+      }),
+    ),
+  );
+}
+
+/** Creates the GitHub App from the code and state in the URL of GitHub's redirect. */
+export function useCreateApp(org: string) {
+  return useOrgMutation(org, ["repositories"], (body: { state: string; code: string }) =>
+    fetchData(
+      api.POST("/api/v1/organizations/{orgId}/forge-apps", { params: { path: { orgId: org } }, body }),
+    ),
+  );
+}
+
+const APP_REPOSITORY_KEY = "berth.github-app.repository";
+
+/** Saves the repository to connect when GitHub leads the browser back. */
+export function saveAppRepository(repositoryId: string) {
+  sessionStorage.setItem(APP_REPOSITORY_KEY, repositoryId);
+}
+
+export function loadAppRepository(): string | null {
+  return sessionStorage.getItem(APP_REPOSITORY_KEY);
+}
+
 export function useTestConnection(org: string, repositoryId: string) {
   return useOrgMutation(org, ["repositories", "deliveries"], () =>
     fetchData(

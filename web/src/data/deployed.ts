@@ -1,9 +1,12 @@
 /** What is deployed to each stage and environment. */
-import { infiniteQueryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, useInfiniteQuery } from "@tanstack/react-query";
 import { api, fetchBody } from "@/api/client";
+import type { DeployedEnvironment } from "@/api/types";
+import { usePermissionSomewhere } from "./me";
 import { resourceKey } from "./queryKeys";
 
-const PAGE = 50;
+/** Home shows all pipelines: few organizations have more than fit one page. */
+const PAGE = 200;
 
 function fetchPage(org: string, cursor: string | undefined) {
   const query = { limit: PAGE, ...(cursor ? { cursor } : {}) };
@@ -19,4 +22,18 @@ export function deployedQuery(org: string) {
     initialPageParam: undefined as string | undefined,
     getNextPageParam: last => last.pagination.nextCursor ?? undefined,
   });
+}
+
+/** What is deployed to an environment; undefined while it is unknown, and in organizations with very many pipelines. */
+export function useDeployedEnvironment(org: string, environmentId: string): DeployedEnvironment | undefined {
+  const mayRead = usePermissionSomewhere("deployments:read");
+  return useInfiniteQuery({
+    ...deployedQuery(org),
+    enabled: mayRead,
+    select: ({ pages }) =>
+      pages
+        .flatMap(page => page.data)
+        .flatMap(each => each.environments)
+        .find(each => each.environmentId === environmentId),
+  }).data;
 }

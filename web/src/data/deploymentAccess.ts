@@ -10,7 +10,7 @@ import {
   stageTarget,
 } from "./permissions";
 
-type PipelineStages = Pick<Pipeline, "slug" | "stages">;
+type PipelineStages = { slug: string; stages: Pick<Pipeline["stages"][number], "name">[] };
 type DeploymentOf = Pick<Deployment, "envName">;
 
 /** The stages of a pipeline, as resources; the pipeline itself if it has none. */

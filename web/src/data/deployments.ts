@@ -7,8 +7,10 @@ import { resourceKey } from "./queryKeys";
 
 const PAGE = 25;
 const APPROVALS_MAX = 100;
-/** Number of recent deployments offered as rollback targets. */
+/** Number of recent deployments that can be found, and that are offered as rollback targets. */
 const RECENT_MAX = 100;
+/** Number of deployments of one commit that can be found. */
+const OF_COMMIT_MAX = 10;
 
 export function deploymentQuery(org: string, deploymentId: string) {
   return queryOptions({
@@ -22,19 +24,26 @@ export function deploymentQuery(org: string, deploymentId: string) {
   });
 }
 
-function fetchPage(org: string, pipelineId: string, limit: number, cursor?: string) {
+/** `stage` is a stage or an environment. */
+export type DeploymentFilter = { stage?: string; status?: string };
+
+type Paging = { limit: number; cursor?: string };
+
+/** The URL may contain an unknown status; the server rejects it. */
+function fetchPage(org: string, pipelineId: string, { stage, status }: DeploymentFilter, paging: Paging) {
+  const filter = { stage, status: status as Deployment["status"] | undefined };
   return fetchBody(
     api.GET("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/deployments", {
-      params: { path: { orgId: org, pipelineId }, query: { limit, ...(cursor ? { cursor } : {}) } },
+      params: { path: { orgId: org, pipelineId }, query: { ...filter, ...paging } },
     }),
   );
 }
 
 /** The deployments of a pipeline, newest first. */
-export function pipelineDeploymentsQuery(org: string, pipelineId: string) {
+export function pipelineDeploymentsQuery(org: string, pipelineId: string, filter: DeploymentFilter = {}) {
   return infiniteQueryOptions({
-    queryKey: resourceKey(org, "deployments", "pages", pipelineId),
-    queryFn: ({ pageParam }) => fetchPage(org, pipelineId, PAGE, pageParam),
+    queryKey: resourceKey(org, "deployments", "pages", pipelineId, filter),
+    queryFn: ({ pageParam }) => fetchPage(org, pipelineId, filter, { limit: PAGE, cursor: pageParam }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: last => last.pagination.nextCursor ?? undefined,
   });
@@ -43,7 +52,46 @@ export function pipelineDeploymentsQuery(org: string, pipelineId: string) {
 export function recentDeploymentsQuery(org: string, pipelineId: string) {
   return queryOptions({
     queryKey: resourceKey(org, "deployments", "recent", pipelineId),
-    queryFn: () => fetchPage(org, pipelineId, RECENT_MAX),
+    queryFn: () => fetchPage(org, pipelineId, {}, { limit: RECENT_MAX }),
+  });
+}
+
+/** The newest deployments of the organization. */
+export function newestDeploymentsQuery(org: string) {
+  return queryOptions({
+    queryKey: resourceKey(org, "deployments", "newest"),
+    queryFn: () =>
+      fetchBody(
+        api.GET("/api/v1/organizations/{orgId}/deployments", {
+          params: { path: { orgId: org }, query: { limit: RECENT_MAX } },
+        }),
+      ),
+  });
+}
+
+/** Deployments of a branch or tag as given in the request, or of a commit by the beginning of its hash. */
+export function deploymentsOfCommitQuery(org: string, commit: string) {
+  return queryOptions({
+    queryKey: resourceKey(org, "deployments", "commit", commit),
+    queryFn: () =>
+      fetchBody(
+        api.GET("/api/v1/organizations/{orgId}/deployments", {
+          params: { path: { orgId: org }, query: { commit, limit: OF_COMMIT_MAX } },
+        }),
+      ),
+  });
+}
+
+/** Deployments with this status, newest first. */
+export function deploymentsWithStatusQuery(org: string, status: Deployment["status"]) {
+  return queryOptions({
+    queryKey: resourceKey(org, "deployments", "status", status),
+    queryFn: () =>
+      fetchBody(
+        api.GET("/api/v1/organizations/{orgId}/deployments", {
+          params: { path: { orgId: org }, query: { status, limit: RECENT_MAX } },
+        }),
+      ),
   });
 }
 

@@ -2,6 +2,7 @@
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, fetchBody, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
+import type { Environment } from "@/api/types";
 import { useOrgMutation } from "./mutations";
 import { resourceKey } from "./queryKeys";
 
@@ -27,6 +28,32 @@ export function environmentQuery(where: EnvironmentKey) {
     queryKey: resourceKey(where.org, "environments", where.pipelineId, where.envName),
     queryFn: () => fetchData(api.GET(`${ENVIRONMENTS}/{envName}`, { params: toPath(where) })),
   });
+}
+
+/** Sites change with the pipeline's definition only: the query is outside of the resources that events invalidate. */
+const SITES_STALE_MS = 5 * 60_000;
+
+/** The web address of each environment of a pipeline: the first one among its variables. */
+export function sitesQuery(org: string, pipelineId: string) {
+  return queryOptions({
+    queryKey: ["sites", org, pipelineId],
+    queryFn: async () => {
+      const environments = await fetchData(
+        api.GET(ENVIRONMENTS, { params: { path: { orgId: org, pipelineId } } }),
+      );
+      return Object.fromEntries(environments.map(each => [each.envName, findSite(each)]));
+    },
+    staleTime: SITES_STALE_MS,
+  });
+}
+
+export function findSite({ configuration }: Pick<Environment, "configuration">): string | undefined {
+  const values = Object.values(configuration.vars as Record<string, unknown>).map(String);
+  return values.find(isWebAddress);
+}
+
+export function isWebAddress(value: string): boolean {
+  return /^https?:\/\//.test(value);
 }
 
 export function queueQuery(where: EnvironmentKey) {

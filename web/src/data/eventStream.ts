@@ -4,12 +4,10 @@ import { useEffect, useSyncExternalStore } from "react";
 import { EVENT_KINDS } from "@/api/kinds.gen";
 import type { Event } from "@/api/types";
 import { changesAccess, ME_KEY, type Resource, resourceKey, resourcesInvalidatedBy } from "./queryKeys";
+import { RefetchSchedule } from "./refetchSchedule";
 
 export type ConnectionState = "connecting" | "live" | "interrupted" | "unavailable";
 
-/** Debounce: events come in bursts. Queries are invalidated soon after the first event, then at most once per interval. */
-const COALESCE_MS = 150;
-const FLUSH_EVERY_MS = 1_000;
 const RECONNECT_MS_MIN = 1_000;
 const RECONNECT_MS_MAX = 30_000;
 /** Interval at which a user without permission for the event stream checks for new permissions. */
@@ -18,6 +16,7 @@ const ACCESS_POLL_MS = 15_000;
 let state: ConnectionState = "connecting";
 const watchers = new Set<() => void>();
 const listeners = new Set<(event: Event) => void>();
+const inboxListeners = new Set<() => void>();
 
 function setState(next: ConnectionState) {
   if (state === next) return;
@@ -45,6 +44,16 @@ export function useEventListener(listen: (event: Event) => void) {
   }, [listen]);
 }
 
+/** Calls `listen` when the stream opens, and whenever the number of unread notifications changes. */
+export function useInboxListener(listen: () => void) {
+  useEffect(() => {
+    inboxListeners.add(listen);
+    return () => {
+      inboxListeners.delete(listen);
+    };
+  }, [listen]);
+}
+
 /** Opens the event stream of the organization if the user may read events. Used once, by the shell. */
 export function useEventStream(org: string, mayRead: boolean) {
   const queries = useQueryClient();
@@ -54,22 +63,19 @@ export function useEventStream(org: string, mayRead: boolean) {
       const poll = setInterval(() => queries.invalidateQueries({ queryKey: ME_KEY }), ACCESS_POLL_MS);
       return () => clearInterval(poll);
     }
-    const stale = new Set<Resource>();
-    let due: ReturnType<typeof setTimeout> | undefined;
-    let flushedAt = 0;
-    const flush = () => {
-      due = undefined;
-      flushedAt = Date.now();
-      for (const noun of stale) queries.invalidateQueries({ queryKey: resourceKey(org, noun) });
-      stale.clear();
-    };
+    const schedule = new RefetchSchedule<Resource>(nouns =>
+      Promise.all(nouns.map(noun => queries.invalidateQueries({ queryKey: resourceKey(org, noun) }))),
+    );
     const stop = openEventStream(org, {
       onEvent(event) {
-        for (const noun of resourcesInvalidatedBy(event.kind)) stale.add(noun);
-        stale.add("events");
+        schedule.add([...resourcesInvalidatedBy(event.kind), "events"]);
         if (changesAccess(event.kind)) queries.invalidateQueries({ queryKey: ME_KEY });
-        due ??= setTimeout(flush, Math.max(COALESCE_MS, flushedAt + FLUSH_EVERY_MS - Date.now()));
         for (const listener of listeners) listener(event);
+      },
+      // The server creates notifications shortly after their events.
+      onInbox() {
+        queries.invalidateQueries({ queryKey: resourceKey(org, "notifications") });
+        for (const listener of inboxListeners) listener();
       },
       onOpen() {
         // The server ends the stream when the user's access changes.
@@ -78,7 +84,7 @@ export function useEventStream(org: string, mayRead: boolean) {
       },
     });
     return () => {
-      clearTimeout(due);
+      schedule.stop();
       stop();
     };
   }, [org, queries, mayRead]);
@@ -94,7 +100,7 @@ function refetchAll(queries: QueryClient, org: string) {
   }
 }
 
-type StreamHandlers = { onEvent: (event: Event) => void; onOpen: () => void };
+type StreamHandlers = { onEvent: (event: Event) => void; onInbox: () => void; onOpen: () => void };
 
 function openEventStream(org: string, handlers: StreamHandlers): () => void {
   let source: EventSource | undefined;
@@ -102,7 +108,7 @@ function openEventStream(org: string, handlers: StreamHandlers): () => void {
   let wait = RECONNECT_MS_MIN;
 
   const open = () => {
-    source = new EventSource(`/api/v1/organizations/${encodeURIComponent(org)}/events`);
+    source = new EventSource(`/api/v1/organizations/${encodeURIComponent(org)}/events?inbox=true`);
     source.onopen = () => {
       wait = RECONNECT_MS_MIN;
       setState("live");
@@ -115,6 +121,7 @@ function openEventStream(org: string, handlers: StreamHandlers): () => void {
       retry = setTimeout(open, wait);
       wait = Math.min(wait * 2, RECONNECT_MS_MAX);
     };
+    source.addEventListener("inbox", () => handlers.onInbox());
     for (const kind of EVENT_KINDS) {
       source.addEventListener(kind, message => handlers.onEvent(JSON.parse(message.data) as Event));
     }

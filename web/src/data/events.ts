@@ -1,5 +1,5 @@
 /** The audit log. */
-import { infiniteQueryOptions, useMutation } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions, useMutation } from "@tanstack/react-query";
 import { api, fetchBody, fetchData } from "@/api/client";
 import type { EventKind } from "@/api/kinds.gen";
 import { resourceKey } from "./queryKeys";
@@ -29,6 +29,20 @@ export function eventsQuery(org: string, filter: EventFilter) {
     },
     initialPageParam: undefined as string | undefined,
     getNextPageParam: last => last.pagination.nextCursor ?? undefined,
+  });
+}
+
+export function eventQuery(org: string, eventId: string) {
+  return queryOptions({
+    queryKey: resourceKey(org, "events", "one", eventId),
+    queryFn: () =>
+      fetchData(
+        api.GET("/api/v1/organizations/{orgId}/events/{eventId}", {
+          params: { path: { orgId: org, eventId } },
+        }),
+      ),
+    // Events never change.
+    staleTime: Number.POSITIVE_INFINITY,
   });
 }
 

@@ -25,6 +25,7 @@ export const PERMISSIONS = {
   "members:read": rule("org", MEMBERS),
   "members:write": rule("org", ADMINS),
   "tokens:own": rule("org", MEMBERS),
+  "notifications:own": rule("org", MEMBERS),
   "tokens:manage": rule("org", ADMINS),
   "pipelines:read": rule("pipeline", VIEWERS),
   "pipelines:write": rule("pipeline", ADMINS),

@@ -33,6 +33,19 @@ export function pullRequestPagesQuery(org: string, state: PullRequestFilter) {
   });
 }
 
+/** The newest open pull requests of the organization. */
+export function openPullRequestsQuery(org: string) {
+  return queryOptions({
+    queryKey: resourceKey(org, "pull-requests", "open"),
+    queryFn: () =>
+      fetchBody(
+        api.GET("/api/v1/organizations/{orgId}/pull-requests", {
+          params: { path: { orgId: org }, query: { state: "open", limit: PULL_REQUESTS_PAGE } },
+        }),
+      ),
+  });
+}
+
 export function pullRequestQuery({ org, repositoryId, number }: PullRequestKey) {
   return queryOptions({
     queryKey: resourceKey(org, "pull-requests", "one", repositoryId, number),

@@ -3,6 +3,7 @@ export const RESOURCES = [
   "access",
   "analyses",
   "approvals",
+  "chats",
   "deployed",
   "deliveries",
   "deployments",
@@ -12,6 +13,7 @@ export const RESOURCES = [
   "insights",
   "invitations",
   "members",
+  "notifications",
   "organization",
   "pipelines",
   "pull-requests",
@@ -45,6 +47,7 @@ export function changesAccess(kind: string): boolean {
 
 const INVALIDATED_BY: Record<string, Resource[]> = {
   organization: ["organization"],
+  agents: ["organization", "environments", "deployed"],
   member: ["members", "invitations", "organization", "approvals", "teams", "grants", "access"],
   team: ["teams", "grants", "access", "approvals"],
   grant: ["grants", "access", "approvals"],
@@ -75,5 +78,9 @@ const INVALIDATED_BY: Record<string, Resource[]> = {
   fix: ["analyses"],
   runner: ["runners"],
   epoch: ["environments"],
+  image: ["deployments"],
   events: ["events"],
+  notification: ["notifications"],
+  chat: ["chats"],
+  slack: ["chats"],
 };

@@ -17,7 +17,7 @@ function stageWith(...spans: [number, number | null][]): DeploymentStage {
 test("waiting for an approval does not count as working time", () => {
   const stages = [stageWith([0, 20], [10, 30]), stageWith([750, 761])];
   expect(workingSeconds({ stages }, NOON)).toBe(41);
-  expect(formatTook(761, 41)).toBe("41 s and waited 12 min");
+  expect(formatTook(761, 41)).toBe("41 s (+12 min waiting)");
 });
 
 test("a running step counts until now", () => {

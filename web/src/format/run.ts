@@ -84,11 +84,11 @@ export function workingSeconds(deployment: Pick<Deployment, "stages">, now: numb
   return seconds;
 }
 
-/** "12 min 20 s", or "20 s and waited 12 min". */
+/** "12 min 20 s", or "20 s (+12 min waiting)". */
 export function formatTook(seconds: number, working: number): string {
   const waiting = seconds - working;
   if (working === 0 || waiting < WAITING_S_MIN) return formatDuration(seconds);
-  return `${formatDuration(working)} and waited ${formatRoughDuration(waiting)}`;
+  return `${formatDuration(working)} (+${formatRoughDuration(waiting)} waiting)`;
 }
 
 /** Whether a step waits for a user to resolve its unknown outcome. */

@@ -6,6 +6,7 @@ export function formatRunnerName(runner: Runner): string {
 
 const LEVELS: Record<string, string> = {
   bubblewrap: "isolated by bubblewrap",
+  container: "in a container",
   landlock: "restricted by Landlock",
   process: "not isolated",
 };
@@ -13,6 +14,10 @@ const LEVELS: Record<string, string> = {
 /** How steps are isolated from their machine; undefined if no process was started. */
 export function formatIsolation(level: string | null | undefined): string | undefined {
   return level == null || level === "none" ? undefined : (LEVELS[level] ?? level);
+}
+
+export function formatNetwork(network: string | null | undefined): string | undefined {
+  return network === "none" ? "no network" : network === "bridge" ? "own network" : undefined;
 }
 
 export function formatExposed(paths: string[]): string | undefined {

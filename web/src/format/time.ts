@@ -50,3 +50,14 @@ export function formatSince(then: string, now: number): string {
   const isToday = date.toDateString() === new Date(now).toDateString();
   return isToday ? time : `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${time}`;
 }
+
+const DAY_MS = DAY * 1000;
+
+/** Label of an axis over this span: "14:00" within a day, else "Wed 18" for midnight and "14:00" between. */
+export function formatTick(tick: number, spanMs: number): string {
+  const date = new Date(tick);
+  const isMidnight = date.getHours() === 0 && date.getMinutes() === 0;
+  if (spanMs > DAY_MS && isMidnight)
+    return date.toLocaleDateString("en-GB", { weekday: "short", day: "numeric" });
+  return date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+}

@@ -33,7 +33,7 @@ function ConfirmPasswordDialog({ onAnswer }: Props) {
     <Modal
       opened
       onClose={() => onAnswer(false)}
-      title={<Text fw={650}>Confirm your password</Text>}
+      title={<Text fw={600}>Confirm your password</Text>}
       closeOnClickOutside={false}
       zIndex={Z_INDEX}
     >

@@ -13,7 +13,7 @@ export function ConfirmWithProviderDialog({ provider, zIndex, onAnswer }: Props)
     <Modal
       opened
       onClose={() => onAnswer(false)}
-      title={<Text fw={650}>Confirm that it is you</Text>}
+      title={<Text fw={600}>Confirm that it is you</Text>}
       closeOnClickOutside={false}
       zIndex={zIndex}
     >

@@ -20,7 +20,7 @@ export const OrgButton = forwardRef<HTMLButtonElement, Props>((props, ref) => {
       <Group wrap="nowrap" gap="sm">
         <Logo />
         <div style={{ flex: 1, minWidth: 0 }}>
-          <Text fw={650} c="#fff" className="clamp" lh={1.2}>
+          <Text fw={600} c="#fff" className="clamp" lh={1.2}>
             {current?.name ?? "Berth"}
           </Text>
           <Text size="xs" lh={1.3}>

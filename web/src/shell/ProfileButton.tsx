@@ -1,6 +1,7 @@
-import { Avatar, Group, Text, UnstyledButton, type UnstyledButtonProps } from "@mantine/core";
+import { Group, Text, UnstyledButton, type UnstyledButtonProps } from "@mantine/core";
 import { type ComponentPropsWithoutRef, forwardRef } from "react";
 import { useMe } from "@/data/me";
+import { PersonAvatar } from "@/ui/PersonAvatar";
 
 type Props = UnstyledButtonProps & ComponentPropsWithoutRef<"button">;
 
@@ -10,9 +11,9 @@ export const ProfileButton = forwardRef<HTMLButtonElement, Props>((props, ref) =
   return (
     <UnstyledButton ref={ref} aria-label={`${user.name}, user menu`} w="100%" p={6} {...props}>
       <Group wrap="nowrap" gap="sm">
-        <Avatar name={user.name} color="tide.2" variant="filled" size={30} radius="xl" />
+        <PersonAvatar name={user.name} size={30} />
         <div style={{ minWidth: 0 }}>
-          <Text size="sm" fw={550} c="#fff" className="clamp" lh={1.25}>
+          <Text size="sm" fw={500} c="#fff" className="clamp" lh={1.25}>
             {user.name}
           </Text>
           <Text size="xs" className="clamp" lh={1.3}>

@@ -10,20 +10,24 @@ import {
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { Outlet, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useState } from "react";
+import { useDesktopNotifications } from "@/data/desktopNotifications";
 import { useEventStream } from "@/data/eventStream";
 import { useAccess, useMe, useOrg, useOrganization, usePermissionSomewhere } from "@/data/me";
 import { LoadingRows } from "@/ui/LoadingRows";
-import { ErrorPage } from "./ErrorPage";
+import { useShortcuts } from "@/ui/shortcuts";
 import { Logo } from "./Logo";
 import { saveLastOrganization } from "./lastOrganization";
 import { NAV_ITEMS, visiblePages } from "./navigation";
 import { Sidebar } from "./Sidebar";
-import { useShortcuts } from "./shortcuts";
+import { UnknownOrganizationPage } from "./UnknownOrganizationPage";
 
 const SessionToasts = lazy(() => import("./sessionToasts"));
 const DemoChecklist = lazy(() => import("./DemoChecklist"));
 const ShortcutsDialog = lazy(() => import("./ShortcutsDialog"));
 const CommandPalette = lazy(() => import("./CommandPalette"));
+
+/** Wider lines and tables are hard to read. */
+const CONTENT_PX_MAX = 1600;
 
 /** Layout of an organization's pages: navigation, command palette, keyboard shortcuts and the event stream. */
 export function Shell() {
@@ -40,6 +44,7 @@ export function Shell() {
   const toggleScheme = () => setColorScheme(scheme === "dark" ? "light" : "dark");
 
   useEventStream(org, usePermissionSomewhere("events:read"));
+  useDesktopNotifications(org, () => navigate({ to: "/o/$org/inbox", params: { org } }));
   useEffect(() => {
     if (organization) saveLastOrganization(organization.slug);
   }, [organization]);
@@ -61,12 +66,12 @@ export function Shell() {
     ),
   });
 
-  if (!organization) return <ErrorPage />;
+  if (!organization) return <UnknownOrganizationPage />;
   return (
     <AppShell
-      navbar={{ width: 240, breakpoint: "sm", collapsed: { mobile: !menu } }}
+      navbar={{ width: 232, breakpoint: "sm", collapsed: { mobile: !menu } }}
       header={{ height: { base: 52, sm: 0 } }}
-      padding={{ base: "md", sm: "xl" }}
+      padding={{ base: "md", sm: "lg", lg: "xl" }}
     >
       <a className="skip-link" href="#content">
         Skip to content
@@ -75,7 +80,7 @@ export function Shell() {
         <Group h="100%" gap="sm" wrap="nowrap">
           <Burger opened={menu} onClick={toggle} size="sm" color="#fff" aria-label="Navigation" />
           <Logo size={24} />
-          <Text fw={650} c="#fff" className="clamp">
+          <Text fw={600} c="#fff" className="clamp">
             {organization.name}
           </Text>
         </Group>
@@ -92,7 +97,7 @@ export function Shell() {
         </Suspense>
       )}
       <AppShell.Main id="content" tabIndex={-1} style={{ outline: "none" }}>
-        <Container size="xl" px={0}>
+        <Container size={CONTENT_PX_MAX} px={0}>
           <Suspense fallback={<LoadingRows />}>
             <Outlet />
           </Suspense>
@@ -105,7 +110,7 @@ export function Shell() {
       )}
       {hasPalette && (
         <Suspense fallback={null}>
-          <CommandPalette toggleScheme={toggleScheme} />
+          <CommandPalette toggleScheme={toggleScheme} showKeys={showKeys.open} />
         </Suspense>
       )}
     </AppShell>

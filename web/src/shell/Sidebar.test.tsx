@@ -9,7 +9,10 @@ import { Sidebar } from "./Sidebar";
 const PAGINATION = { limit: 100, offset: 0, total: 1, hasMore: false, nextCursor: null };
 
 function renderSidebar(role: string) {
-  const sent = stubServer({ "GET /approvals": { data: [{ id: "apr_1" }], pagination: PAGINATION } });
+  const sent = stubServer({
+    "GET /approvals": { data: [{ id: "apr_1" }], pagination: PAGINATION },
+    "GET /notifications": { data: [{ id: "ntf_1" }, { id: "ntf_2" }], pagination: PAGINATION },
+  });
   const nothing = () => {};
   renderPage(() => {
     useQueryClient().setQueryData(ME_KEY, {
@@ -37,4 +40,9 @@ test("pending approvals are not counted for viewers", async () => {
   await screen.findByRole("link", { name: "Approvals" });
   expect(screen.queryByLabelText("1 pending")).toBeNull();
   expect(sent.filter(each => each.call === "GET /approvals")).toEqual([]);
+});
+
+test("unread notifications are counted", async () => {
+  renderSidebar("member");
+  expect((await screen.findByLabelText("2 unread")).textContent).toBe("2");
 });

@@ -11,10 +11,11 @@ import {
 } from "@mantine/core";
 import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { createLink } from "@tanstack/react-router";
+import { createLink, useMatchRoute } from "@tanstack/react-router";
 import { forwardRef, lazy, Suspense, useState } from "react";
 import { pendingApprovalsQuery } from "@/data/approvals";
 import { useAccess, useOrg, usePermissionSomewhere } from "@/data/me";
+import { notificationsQuery } from "@/data/notifications";
 import { ConnectionStatus } from "./ConnectionStatus";
 import { NAV_ITEMS, visiblePages } from "./navigation";
 import { OrgButton } from "./OrgButton";
@@ -30,6 +31,16 @@ const SidebarLink = createLink(
 
 const PALETTE_KEYS = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K";
 
+/** The number of items that wait for the user on a page. */
+function CountBadge({ count: [count, what] = [0, ""] }: { count: [number, string] | undefined }) {
+  if (count === 0) return null;
+  return (
+    <Badge size="sm" variant="filled" color="lantern.4" circle aria-label={`${count} ${what}`}>
+      {count}
+    </Badge>
+  );
+}
+
 type Props = { find: () => void; showKeys: () => void; toggleScheme: () => void; onNavigate: () => void };
 
 /** Sidebar: organization, search, pages, connection state and profile. */
@@ -39,6 +50,13 @@ export function Sidebar({ find, showKeys, toggleScheme, onNavigate }: Props) {
   const mayDecide = usePermissionSomewhere("approvals:decide");
   const approvals = useQuery({ ...pendingApprovalsQuery(org), enabled: mayDecide });
   const waiting = approvals.data?.data.length ?? 0;
+  const unread = useQuery(notificationsQuery(org, true)).data?.data.length ?? 0;
+  const counts: Record<string, [number, string]> = {
+    Approvals: [waiting, "pending"],
+    Inbox: [unread, "unread"],
+  };
+  // A deployment belongs to a pipeline.
+  const isDeployment = Boolean(useMatchRoute()({ to: "/o/$org/deployments/$deploymentId" }));
   // A click on a menu that is still loading opens it once it is loaded.
   const [clicked, setClicked] = useState<"organizations" | "profile">();
   return (
@@ -78,19 +96,8 @@ export function Sidebar({ find, showKeys, toggleScheme, onNavigate }: Props) {
               activeOptions={{ exact: "exact" in item, includeSearch: false }}
               label={item.label}
               leftSection={<item.icon size={18} stroke={1.7} aria-hidden />}
-              rightSection={
-                item.label === "Approvals" && waiting > 0 ? (
-                  <Badge
-                    size="sm"
-                    variant="filled"
-                    color="lantern.4"
-                    circle
-                    aria-label={`${waiting} pending`}
-                  >
-                    {waiting}
-                  </Badge>
-                ) : null
-              }
+              rightSection={<CountBadge count={counts[item.label]} />}
+              {...(isDeployment && item.label === "Pipelines" ? { "aria-current": "page" } : {})}
               onClick={onNavigate}
             />
           ))}

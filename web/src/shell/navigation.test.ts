@@ -9,6 +9,7 @@ function labels(access: Access) {
 test("member without grants sees only the organization", () => {
   expect(labels({ role: "member", grants: [] })).toEqual([
     "Home",
+    "Inbox",
     "Organization Settings",
     "General",
     "API Tokens",

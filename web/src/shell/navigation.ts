@@ -5,6 +5,7 @@ import {
   IconChartHistogram,
   IconGitPullRequest,
   IconHome,
+  IconInbox,
   IconRoute,
   IconSettings,
   IconThumbUp,
@@ -26,6 +27,7 @@ export type NavItem = PageAccess & {
 
 export const NAV_ITEMS = [
   { to: "/o/$org", label: "Home", icon: IconHome, key: "h", exact: true, needs: "organization:read" },
+  { to: "/o/$org/inbox", label: "Inbox", icon: IconInbox, key: "n", needs: "notifications:own" },
   {
     to: "/o/$org/environments",
     label: "Environments",
@@ -61,17 +63,34 @@ export const NAV_ITEMS = [
 ] as const satisfies NavItem[];
 
 export const SETTINGS_TABS = [
-  { to: "/o/$org/settings/general", label: "General", needs: "organization:read" },
-  { to: "/o/$org/settings/tokens", label: "API Tokens", needs: "tokens:own" },
-  { to: "/o/$org/settings/members", label: "Members", needs: "members:read" },
-  { to: "/o/$org/settings/teams", label: "Teams", needs: "members:read" },
-  { to: "/o/$org/settings/secrets", label: "Secrets", needs: "secrets:read" },
-  { to: "/o/$org/settings/repositories", label: "Repositories", needs: "repositories:read" },
-  { to: "/o/$org/settings/webhooks", label: "Webhooks", needs: "webhooks:read" },
-  { to: "/o/$org/settings/custom-steps", label: "Custom steps", needs: "registries:read" },
-  { to: "/o/$org/settings/runners", label: "Runners", needs: "runners:read" },
-  { to: "/o/$org/settings/analysis", label: "Analysis", needs: "analysis:read", everywhere: true },
-] as const satisfies (PageAccess & { to: string; label: string })[];
+  { to: "/o/$org/settings/general", label: "General", group: "Organization", needs: "organization:read" },
+  { to: "/o/$org/settings/tokens", label: "API Tokens", group: "Organization", needs: "tokens:own" },
+  { to: "/o/$org/settings/members", label: "Members", group: "Organization", needs: "members:read" },
+  { to: "/o/$org/settings/teams", label: "Teams", group: "Organization", needs: "members:read" },
+  { to: "/o/$org/settings/secrets", label: "Secrets", group: "Pipelines", needs: "secrets:read" },
+  {
+    to: "/o/$org/settings/repositories",
+    label: "Repositories",
+    group: "Pipelines",
+    needs: "repositories:read",
+  },
+  { to: "/o/$org/settings/chats", label: "Chats", group: "Integrations", needs: "webhooks:read" },
+  { to: "/o/$org/settings/webhooks", label: "Webhooks", group: "Integrations", needs: "webhooks:read" },
+  {
+    to: "/o/$org/settings/custom-steps",
+    label: "Custom steps",
+    group: "Pipelines",
+    needs: "registries:read",
+  },
+  { to: "/o/$org/settings/runners", label: "Runners", group: "Pipelines", needs: "runners:read" },
+  {
+    to: "/o/$org/settings/analysis",
+    label: "Analysis",
+    group: "Integrations",
+    needs: "analysis:read",
+    everywhere: true,
+  },
+] as const satisfies (PageAccess & { to: string; label: string; group: string })[];
 
 /** The pages that the user may read. */
 export function visiblePages<Item extends PageAccess>(access: Access, pages: readonly Item[]): Item[] {

@@ -61,3 +61,4 @@ import "@mantine/core/styles/Title.css";
 import "@mantine/notifications/styles.css";
 import "@mantine/spotlight/styles.css";
 import "./berth.css";
+import "./phone.css";

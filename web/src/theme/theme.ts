@@ -28,16 +28,16 @@ const kelp: MantineColorsTuple = [
 ];
 
 const buoy: MantineColorsTuple = [
-  "#fff0ea",
-  "#fbdfd6",
-  "#f2bcab",
-  "#e9967c",
-  "#e17654",
-  "#dd613a",
-  "#c94f29",
-  "#b34421",
-  "#9f3b1b",
-  "#8a3014",
+  "#fff0ee",
+  "#fbdedb",
+  "#f3b9b3",
+  "#f0978f",
+  "#e7685e",
+  "#de4a3f",
+  "#cc332a",
+  "#b3261e",
+  "#9e1d17",
+  "#861611",
 ];
 
 const lantern: MantineColorsTuple = [
@@ -79,6 +79,13 @@ const night: MantineColorsTuple = [
   "#0a1318",
 ];
 
+/** The only shadow, for what floats above the page. */
+const SHADOW = "0 4px 16px rgb(0 0 0 / 14%)";
+
+function rem(px: number): string {
+  return `${px / 16}rem`;
+}
+
 export const theme = createTheme({
   primaryColor: "tide",
   primaryShade: { light: 8, dark: 7 },
@@ -87,7 +94,20 @@ export const theme = createTheme({
   luminanceThreshold: 0.36,
   fontFamily: '"Inter Variable", system-ui, -apple-system, "Segoe UI", sans-serif',
   fontFamilyMonospace: 'ui-monospace, "SF Mono", "JetBrains Mono", "DejaVu Sans Mono", Menlo, monospace',
-  headings: { fontWeight: "650", sizes: { h1: { fontSize: "1.6rem" }, h2: { fontSize: "1.15rem" } } },
+  // Type scale: 24 title, 16 section, 14 text, 12 label; code is 13.
+  fontSizes: { xs: rem(12), sm: rem(14), md: rem(14), lg: rem(16), xl: rem(24) },
+  lineHeights: { xs: "1.4", sm: "1.45", md: "1.45", lg: "1.45", xl: "1.3" },
+  headings: {
+    fontWeight: "600",
+    sizes: {
+      h1: { fontSize: rem(24), lineHeight: "1.3" },
+      h2: { fontSize: rem(16), lineHeight: "1.45" },
+      h3: { fontSize: rem(14), lineHeight: "1.45" },
+    },
+  },
+  spacing: { xs: rem(8), sm: rem(12), md: rem(16), lg: rem(24), xl: rem(32) },
+  radius: { xs: rem(4), sm: rem(8), md: rem(8), lg: rem(8), xl: rem(32) },
+  shadows: { xs: SHADOW, sm: SHADOW, md: SHADOW, lg: SHADOW, xl: SHADOW },
   defaultRadius: "md",
   cursorType: "pointer",
   focusRing: "auto",
@@ -95,13 +115,12 @@ export const theme = createTheme({
   // Plain objects: importing the components would add them to the initial bundle.
   components: {
     Anchor: { defaultProps: { underline: "always" } },
-    Badge: { defaultProps: { variant: "light", tt: "none", fw: 550, radius: "sm" } },
-    Button: { defaultProps: { fw: 550 } },
-    Card: { defaultProps: { withBorder: true, padding: "lg", radius: "lg" } },
+    Badge: { defaultProps: { variant: "light", tt: "none", fw: 500, radius: "sm" } },
+    Button: { defaultProps: { fw: 500 } },
+    Card: { defaultProps: { withBorder: true, padding: "md" } },
     Modal: {
       defaultProps: {
         centered: true,
-        radius: "lg",
         overlayProps: { backgroundOpacity: 0.45, blur: 2 },
         closeButtonProps: { "aria-label": "Close" },
       },
@@ -111,7 +130,17 @@ export const theme = createTheme({
 });
 
 export const variables: CSSVariablesResolver = () => ({
-  variables: {},
+  // White initials are readable on each of them, and each is visible on the surfaces of both themes.
+  variables: {
+    "--berth-person-0": "#147e8f",
+    "--berth-person-1": "#a06808",
+    "--berth-person-2": "#178250",
+    "--berth-person-3": "#c84185",
+    "--berth-person-4": "#8262cb",
+    "--berth-person-5": "#c74a23",
+    "--berth-person-6": "#3375cc",
+    "--berth-person-7": "#5f7e20",
+  },
   light: {
     "--mantine-color-body": "#f5f8f8",
     "--mantine-color-text": slate[9],
@@ -128,7 +157,8 @@ export const variables: CSSVariablesResolver = () => ({
     "--berth-good": kelp[8],
     "--berth-bad": buoy[8],
     "--berth-warn": lantern[8],
-    "--berth-busy": tide[8],
+    "--berth-busy": "#1d5bb5",
+    "--berth-unknown": "#6a3cb0",
     "--berth-quiet": "#586973",
   },
   dark: {
@@ -147,7 +177,8 @@ export const variables: CSSVariablesResolver = () => ({
     "--berth-good": kelp[3],
     "--berth-bad": buoy[3],
     "--berth-warn": lantern[3],
-    "--berth-busy": tide[3],
+    "--berth-busy": "#7db4f5",
+    "--berth-unknown": "#c0a2f2",
     "--berth-quiet": "#9badb7",
   },
 });

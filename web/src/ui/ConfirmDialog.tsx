@@ -24,31 +24,35 @@ export function ConfirmDialog<Input, Output>(props: Props<Input, Output>) {
   const { mutation, input, onClose, success, onSuccess } = props;
   const isDisabled = props.disabled || input === null;
   return (
-    <Modal opened onClose={onClose} title={<Text fw={650}>{props.title}</Text>}>
+    <Modal opened onClose={onClose} title={<Text fw={600}>{props.title}</Text>}>
       <form
         onSubmit={event => {
           event.preventDefault();
           if (props.disabled || input === null || mutation.isPending) return;
-          mutation.mutate(input, {
-            onSuccess: output => {
+          // Not callbacks of mutate(): those are skipped if an event removes the dialog before the response arrives.
+          mutation.mutateAsync(input).then(
+            output => {
               if (success) {
                 toast.success(success(output));
                 onClose();
               }
               onSuccess?.(output);
             },
-          });
+            () => {},
+          );
         }}
       >
         <Stack>
           {props.children}
           {mutation.isError && <ProblemPanel error={mutation.error} compact />}
-          <Group justify="flex-end">
+          <Group justify="flex-end" className="dialog-actions">
             <Button variant="default" onClick={onClose}>
               Cancel
             </Button>
             <Button
               type="submit"
+              // The focus of a dialog without a field, unless Enter could do harm.
+              data-autofocus={!props.danger && !isDisabled ? true : undefined}
               color={props.danger ? "buoy.7" : undefined}
               loading={mutation.isPending}
               disabled={isDisabled}

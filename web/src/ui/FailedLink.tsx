@@ -1,6 +1,6 @@
 import type { FailedDeployment } from "@/api/types";
 import { useOrg } from "@/data/me";
-import { CommitId } from "./CommitId";
+import { CommitName } from "./commits/CommitLine";
 import { Link } from "./Link";
 import { RelativeTime } from "./RelativeTime";
 
@@ -14,7 +14,8 @@ export function FailedLink({ failed }: { failed: FailedDeployment }) {
       c="var(--berth-bad)"
       underline="always"
     >
-      #{failed.number} of <CommitId id={failed.commitId} /> failed <RelativeTime at={failed.at} />
+      #{failed.number} of <CommitName commitId={failed.commitId} commit={failed.commit} /> failed{" "}
+      <RelativeTime at={failed.at} />
     </Link>
   );
 }

@@ -26,7 +26,7 @@ export function OneTimeSecretDialog(props: Props) {
       opened
       onClose={onClose}
       size={props.size}
-      title={<Text fw={650}>{props.title}</Text>}
+      title={<Text fw={600}>{props.title}</Text>}
       closeOnClickOutside={false}
     >
       <Stack>

@@ -20,7 +20,11 @@ export function Page({ title, lead, actions, children }: Props) {
             </Text>
           )}
         </Box>
-        {actions && <Group gap="sm">{actions}</Group>}
+        {actions && (
+          <Group gap="sm" className="page-actions">
+            {actions}
+          </Group>
+        )}
       </Group>
       {children}
     </Stack>

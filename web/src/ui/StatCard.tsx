@@ -10,7 +10,7 @@ export function StatCard({ label, value, note }: Props) {
       <Text size="sm" c="dimmed">
         {label}
       </Text>
-      <Text fz={26} fw={650} className="tabular" lh={1.3}>
+      <Text fz="xl" fw={600} className="tabular" lh={1.3}>
         {value}
       </Text>
       {note && (

@@ -1,20 +1,16 @@
-import { Badge, type BadgeProps, Group, Text } from "@mantine/core";
-import { type StatusStyle, TONE_COLOUR } from "@/theme/status";
+import { Badge, type BadgeProps } from "@mantine/core";
+import type { StatusStyle } from "@/theme/status";
+import styles from "./status.module.css";
 
-/** Status as a badge. */
-export function StatusBadge({
-  status,
-  label,
-  ...rest
-}: { status: StatusStyle; label?: string } & BadgeProps) {
-  const Icon = status.icon;
+type Props = { status: StatusStyle; label?: string };
+
+/** Status as a badge: icon, colour and word. */
+export function StatusBadge({ status, label, ...rest }: Props & BadgeProps) {
   return (
     <Badge
-      color={TONE_COLOUR[status.tone]}
-      leftSection={
-        <Icon size={13} stroke={2.2} aria-hidden className={status.isAnimated ? "busy-dot" : undefined} />
-      }
-      styles={{ root: { color: `var(--berth-${status.tone})`, flex: "none" } }}
+      leftSection={<StatusIcon status={status} size={13} />}
+      classNames={{ root: styles.badge }}
+      style={{ "--status": `var(--berth-${status.tone})` }}
       {...rest}
     >
       {label ?? status.label}
@@ -23,14 +19,30 @@ export function StatusBadge({
 }
 
 /** Status as inline text with an icon. */
-export function StatusText({ status, label }: { status: StatusStyle; label?: string }) {
+export function StatusText({ status, label }: Props) {
+  return (
+    <span className={styles.text} style={{ color: `var(--berth-${status.tone})` }}>
+      <StatusIcon status={status} />
+      <span className={styles.word}>{label ?? status.label}</span>
+    </span>
+  );
+}
+
+type IconProps = { status: StatusStyle; size?: number; title?: string };
+
+/** The icon of a status in its colour. Without a word next to it, it needs a title. */
+export function StatusIcon({ status, size = 15, title }: IconProps) {
   const Icon = status.icon;
   return (
-    <Group gap={5} wrap="nowrap" c={`var(--berth-${status.tone})`} component="span" display="inline-flex">
-      <Icon size={15} stroke={2.2} aria-hidden className={status.isAnimated ? "busy-dot" : undefined} />
-      <Text span inherit>
-        {label ?? status.label}
-      </Text>
-    </Group>
+    <Icon
+      size={size}
+      stroke={2.2}
+      color={`var(--berth-${status.tone})`}
+      className={status.isAnimated ? (status.tone === "busy" ? "busy-ring" : "busy-dot") : undefined}
+      style={{ flex: "none" }}
+      role={title ? "img" : undefined}
+      aria-label={title}
+      aria-hidden={title ? undefined : true}
+    />
   );
 }

@@ -92,15 +92,15 @@ export class FileServer {
   #world?: World;
   #places?: string;
 
-  /** Returns the server of a file; the first test of the file starts it and adds the test data. */
-  async worldOf(file: string, parts: DataPart[]): Promise<World> {
+  /** Returns the server of a file; the first test of the file starts it with these arguments and adds the test data. */
+  async worldOf(file: string, parts: DataPart[], args: string[] = []): Promise<World> {
     if (this.#file === file && this.#world) return this.#world;
     await this.stop();
     this.#file = file;
     const places = mkdtempSync(join(TEMPORARY, "berth-web-"));
     this.#places = places;
     const repositories = ["--repository-root", places, "--egress-allow", "127.0.0.1"];
-    this.#server = new Server(["--bare", "--rate-limit", "off", ...repositories], places);
+    this.#server = new Server(["--bare", "--rate-limit", "off", ...repositories, ...args], places);
     const world = parseWorld(await this.#server.ready(), places);
     await addTestData(world, parts);
     this.#world = world;

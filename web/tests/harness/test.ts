@@ -2,6 +2,7 @@
 import { AxeBuilder } from "@axe-core/playwright";
 import { type BrowserContext, test as base, expect, type Page } from "@playwright/test";
 import { logInAs } from "./api";
+import { serveBundle } from "./bundle";
 import { FileServer } from "./server";
 import type { DataPart } from "./testData";
 import type { Person, World } from "./world";
@@ -31,8 +32,16 @@ export const test = base.extend<TestFixtures, WorkerFixtures>({
     { timeout: START_MS_MAX },
   ],
   baseURL: async ({ world }, use) => use(world.base),
+  context: async ({ context }, use) => {
+    await serveBundleIfSet(context);
+    await use(context);
+  },
   ada: async ({ context, world }, use) => use(await openPageAs(context, world, world.ada)),
 });
+
+async function serveBundleIfSet(context: BrowserContext) {
+  if (process.env.BERTH_WEB_BUNDLE) await serveBundle(context, process.env.BERTH_WEB_BUNDLE);
+}
 
 export async function logIn(page: Page, person: Person) {
   await page.goto("/sign-in");
@@ -47,6 +56,8 @@ export async function openPageAs(context: BrowserContext, world: World, person: 
   if (!person.cookie) await logInAs(world, person);
   const [name = "", value = ""] = person.cookie?.split("=") ?? [];
   await context.addCookies([{ name, value, url: world.base }]);
+  // Contexts that a test creates have no fixture.
+  await serveBundleIfSet(context);
   return context.newPage();
 }
 

@@ -50,7 +50,7 @@ export async function measureScrolling(
   };
 }
 
-async function scrollToTop(page: Page, { label }: Scroller) {
+export async function scrollToTop(page: Page, { label }: Scroller) {
   await page.evaluate(async label => {
     const found = label === null ? null : document.querySelector(`[aria-label="${label}"]`);
     (found ?? window).scrollTo(0, 0);
@@ -85,7 +85,7 @@ async function measureFrameGaps(page: Page, { label }: Scroller, stepPx: number)
 }
 
 /** CPU time of the page's main thread for each frame, independent of other processes. */
-async function measureCpuTime(page: Page, { label }: Scroller, stepPx: number): Promise<number[]> {
+export async function measureCpuTime(page: Page, { label }: Scroller, stepPx: number): Promise<number[]> {
   const tools = await page.context().newCDPSession(page);
   await tools.send("Performance.enable", { timeDomain: "threadTicks" });
   const spent = async () => {

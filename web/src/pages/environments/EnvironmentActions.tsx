@@ -9,29 +9,35 @@ import { toast } from "@/ui/toast";
 
 const EnvironmentDialog = lazy(() => import("./dialogs/EnvironmentDialog"));
 
-export type EnvironmentAction =
-  | "claim"
-  | "queue"
-  | "take-over"
-  | "deploy"
-  | "extend"
-  | "hand-over"
-  | "release";
+export const ENVIRONMENT_ACTIONS = [
+  "claim",
+  "queue",
+  "take-over",
+  "deploy",
+  "extend",
+  "hand-over",
+  "release",
+] as const;
+
+export type EnvironmentAction = (typeof ENVIRONMENT_ACTIONS)[number];
 
 type Props = {
   where: EnvironmentKey;
   environment: Environment;
   /** The slug of the pipeline; undefined until it is loaded. */
   pipeline: string | undefined;
+  /** The action whose dialog is open. By default, the buttons alone open dialogs. */
+  opened?: readonly [EnvironmentAction | null, (action: EnvironmentAction | null) => void];
 };
 
 /** Actions on an environment that the user may take in its current state. */
-export function EnvironmentActions({ where, environment, pipeline }: Props) {
+export function EnvironmentActions({ where, environment, pipeline, opened }: Props) {
   const me = useMe().user.id;
   const target = environmentTarget(pipeline, environment.envName);
   const mayClaim = usePermission("environments:claim", target);
   const mayTakeOver = usePermission("environments:force_claim", target);
-  const [action, setAction] = useState<EnvironmentAction | null>(null);
+  const own = useState<EnvironmentAction | null>(null);
+  const [action, setAction] = opened ?? own;
   const { lock } = environment;
   const isMine = lock?.holder.id === me;
   if (!mayClaim) {

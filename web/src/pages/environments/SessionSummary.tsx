@@ -1,27 +1,40 @@
-import { Avatar, Group, Stack, Text } from "@mantine/core";
-import { IconAnchor, IconBolt, IconUsers } from "@tabler/icons-react";
+import { Group, Stack, Text } from "@mantine/core";
+import { IconBolt, IconUsers } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { Environment } from "@/api/types";
+import { useDeployedEnvironment } from "@/data/deployed";
 import { type EnvironmentKey, queueQuery } from "@/data/environments";
 import { useMe } from "@/data/me";
 import { formatHolder } from "@/format/holder";
-import { CommitId } from "@/ui/CommitId";
+import { LOCK_STATUS_STYLE } from "@/theme/status";
+import { CommitLine } from "@/ui/commits/CommitLine";
+import { DeploymentState } from "@/ui/DeploymentState";
+import { PersonAvatar } from "@/ui/PersonAvatar";
 import { PullRequestName } from "@/ui/pullRequests/PullRequestName";
 import { SinceTime, UntilTime } from "@/ui/RelativeTime";
+import { StatusText } from "@/ui/StatusBadge";
 import { TakeoverText } from "@/ui/TakeoverText";
 
 const NAMED_MAX = 3;
 
+type Props = {
+  where: EnvironmentKey;
+  environment: Environment;
+  /** The page shows the takeover and the queue in parts of their own. */
+  isOnPage?: boolean;
+};
+
 /** The session on an environment: holder, times, reason, commit and queue. */
-export function SessionSummary({ where, environment }: { where: EnvironmentKey; environment: Environment }) {
+export function SessionSummary({ where, environment, isOnPage }: Props) {
   const me = useMe().user.id;
   const { lock, deployedCommitId } = environment;
+  const deployed = useDeployedEnvironment(where.org, environment.id);
   return (
     <Stack gap={8}>
       {lock ? (
         <>
           <Group gap="sm" wrap="nowrap">
-            <Avatar name={lock.holder.name} color="tide" size={36} radius="xl" />
+            <PersonAvatar name={lock.holder.name} size={36} />
             <div style={{ minWidth: 0 }}>
               <Text fw={600} className="clamp">
                 Held by {formatHolder(lock, me)}
@@ -30,11 +43,10 @@ export function SessionSummary({ where, environment }: { where: EnvironmentKey; 
                 <SinceTime at={lock.claimedAt} />
                 {" · "}
                 {lock.expiresAt ? <UntilTime at={lock.expiresAt} /> : "no expiry"}
-                {" · "}fencing token {lock.fence}
               </Text>
             </div>
           </Group>
-          {lock.takeover && (
+          {lock.takeover && !isOnPage && (
             <Group gap={6} wrap="nowrap" c="var(--berth-warn)" role="status">
               <IconBolt size={16} aria-hidden style={{ flex: "none" }} />
               <Text size="sm" fw={600} className="wrap">
@@ -43,31 +55,31 @@ export function SessionSummary({ where, environment }: { where: EnvironmentKey; 
             </Group>
           )}
           {environment.pullRequest && <PullRequestName of={environment.pullRequest} />}
-          <Text
-            size="sm"
-            className="wrap"
-            fs={lock.context ? undefined : "italic"}
-            c={lock.context ? undefined : "dimmed"}
-          >
+          <Text className="wrap" c={lock.context ? undefined : "dimmed"}>
             {lock.context ? `“${lock.context}”` : "No reason given"}
           </Text>
         </>
       ) : (
-        <Group gap="xs" c="var(--berth-good)">
-          <IconAnchor size={20} aria-hidden />
-          <Text fw={600}>Free</Text>
+        <Text fw={600} component="div">
+          <StatusText status={LOCK_STATUS_STYLE.free} label="Free" />
+        </Text>
+      )}
+      {deployedCommitId ? (
+        <Group gap={6} align="baseline" component="div">
+          <Text span c="dimmed">
+            Deployed:{" "}
+          </Text>
+          <CommitLine commitId={deployedCommitId} commit={environment.commit} />
+        </Group>
+      ) : (
+        !deployed?.deploying && !deployed?.failed && <Text c="dimmed">Nothing deployed yet</Text>
+      )}
+      {(deployed?.deploying || deployed?.failed) && (
+        <Group gap="sm">
+          <DeploymentState environment={deployed} />
         </Group>
       )}
-      <Text size="sm" c="dimmed">
-        {deployedCommitId ? (
-          <>
-            Deployed: <CommitId id={deployedCommitId} />
-          </>
-        ) : (
-          "Nothing deployed yet"
-        )}
-      </Text>
-      {environment.queueLength > 0 && <QueueSummary where={where} />}
+      {environment.queueLength > 0 && !isOnPage && <QueueSummary where={where} />}
     </Stack>
   );
 }

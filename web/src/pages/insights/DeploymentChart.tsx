@@ -8,7 +8,21 @@ import type { DeliveryInsights } from "@/api/types";
 const HEIGHT_PX = 240;
 const HALF_DAY_S = 12 * 60 * 60;
 
-function readColour(name: string): string {
+/** Legend entries are empty until the pointer is on a day. */
+function formatDay(_: uPlot, seconds: number | null): string {
+  if (seconds === null) return "";
+  return new Date(seconds * 1000).toLocaleDateString("en-GB", {
+    day: "numeric",
+    month: "short",
+    timeZone: "UTC",
+  });
+}
+
+function formatCount(_: uPlot, count: number | null): string {
+  return count === null ? "" : String(count);
+}
+
+function readProperty(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
@@ -23,8 +37,9 @@ export default function DeploymentChart({ days }: { days: DeliveryInsights["days
     days.map(day => day.failed),
   ];
   const axis = {
-    stroke: readColour("--mantine-color-dimmed"),
-    grid: { stroke: readColour("--berth-line"), width: 1 },
+    stroke: readProperty("--mantine-color-dimmed"),
+    font: `12px ${readProperty("--mantine-font-family")}`,
+    grid: { stroke: readProperty("--berth-line"), width: 1 },
   };
   const options: uPlot.Options = {
     width: Math.max(width, 200),
@@ -37,19 +52,21 @@ export default function DeploymentChart({ days }: { days: DeliveryInsights["days
     },
     axes: [axis, { ...axis, size: 36, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }],
     series: [
-      { label: "Date", value: "{YYYY}-{MM}-{DD}" },
+      { label: "Date", value: formatDay },
       {
         label: "Deployments",
-        fill: readColour("--berth-good"),
-        stroke: readColour("--berth-good"),
+        value: formatCount,
+        fill: readProperty("--berth-good"),
+        stroke: readProperty("--berth-good"),
         width: 0,
         paths: bars,
         points: { show: false },
       },
       {
         label: "Failed",
-        fill: readColour("--berth-bad"),
-        stroke: readColour("--berth-bad"),
+        value: formatCount,
+        fill: readProperty("--berth-bad"),
+        stroke: readProperty("--berth-bad"),
         width: 0,
         paths: bars,
         points: { show: false },

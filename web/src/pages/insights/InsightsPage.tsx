@@ -2,6 +2,7 @@ import { Card, Group, SegmentedControl, SimpleGrid, Stack, Text, Title } from "@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
+import type { DeliveryInsights } from "@/api/types";
 import { deliveryQuery } from "@/data/insights";
 import { useOrg } from "@/data/me";
 import { formatRoughDuration } from "@/format/time";
@@ -18,6 +19,14 @@ const PERIODS = ["7", "30", "90"];
 
 function formatOptionalDuration(seconds: number | null | undefined): string {
   return seconds == null ? "–" : formatRoughDuration(seconds);
+}
+
+/** "2.4 per day"; per week or month if that is less than one. */
+export function formatFrequency({ deployments, perDay }: DeliveryInsights["deploymentFrequency"]): string {
+  if (deployments === 0) return "None in this period";
+  if (perDay >= 1) return `${perDay.toFixed(1)} per day`;
+  if (perDay * 7 >= 1) return `${(perDay * 7).toFixed(1)} per week`;
+  return "Less than 1 per week";
 }
 
 /** The four DORA metrics. */
@@ -53,7 +62,7 @@ export function InsightsPage() {
               <StatCard
                 label="Deployments"
                 value={deploymentFrequency.deployments}
-                note={`${deploymentFrequency.perDay.toFixed(1)} per day`}
+                note={formatFrequency(deploymentFrequency)}
               />
               <StatCard
                 label="Median lead time"
@@ -82,9 +91,16 @@ export function InsightsPage() {
               <Title order={2} mb="sm">
                 Deployments by day
               </Title>
-              <Suspense fallback={<LoadingRows rows={1} height={240} />}>
-                <DeploymentChart days={byDay} />
-              </Suspense>
+              {deploymentFrequency.deployments === 0 ? (
+                <Text c="dimmed">
+                  No deployment has reached the last stage of a pipeline in this period. Deployments are
+                  counted from the first one on.
+                </Text>
+              ) : (
+                <Suspense fallback={<LoadingRows rows={1} height={240} />}>
+                  <DeploymentChart days={byDay} />
+                </Suspense>
+              )}
             </Card>
           </Stack>
         )}

@@ -7,12 +7,12 @@ import { useMe } from "@/data/me";
 import { Link, LinkButton } from "@/ui/Link";
 import { ActionsCell, LabelledCell } from "@/ui/lists/ResponsiveTable";
 import { SettingsList } from "@/ui/lists/SettingsList";
-import { RelativeTime } from "@/ui/RelativeTime";
 import {
   DeleteOrganizationDialog,
   NewOrganizationDialog,
   RenameOrganizationDialog,
-} from "./organizationDialogs";
+} from "@/ui/organizations/organizationDialogs";
+import { RelativeTime } from "@/ui/RelativeTime";
 
 type OpenDialog = { action: "rename" | "delete"; organization: InstanceOrganization };
 

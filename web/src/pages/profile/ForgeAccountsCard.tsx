@@ -9,18 +9,19 @@ import { QueryResult } from "@/ui/QueryResult";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { toast } from "@/ui/toast";
 
-/** Accounts on forges whose comments act with the user's permissions, per organization. */
+/** Accounts on forges and in Slack that act with the user's permissions, per organization. */
 export function ForgeAccountsCard() {
   const me = useMe();
   const organizations = me.organizations.filter(each => !lacksSecondFactor(me, each));
   if (organizations.length === 0) return null;
   return (
-    <Card component="section" aria-label="Forge accounts">
+    <Card component="section" aria-label="Forge and Slack accounts">
       <Title order={2} mb={4}>
-        Forge accounts
+        Forge and Slack accounts
       </Title>
       <Text c="dimmed" size="sm" mb="sm">
-        Comments such as /berth claim on pull requests act with your permissions
+        Comments such as /berth claim on pull requests, and commands and buttons in Slack, act with your
+        permissions
       </Text>
       <Stack>
         {organizations.map(each => (
@@ -78,8 +79,9 @@ function OrganizationAccounts({ organization, isNamed }: Props) {
       {connect.data?.comment ? (
         <>
           <Text size="sm">
-            Post this comment on a pull request of a connected repository, from the account to connect. It
-            works once and expires <RelativeTime at={connect.data.expiresAt} />.
+            Post this comment on a pull request of a connected repository, or send it as a command in Slack,
+            from the account to connect. It works once and expires{" "}
+            <RelativeTime at={connect.data.expiresAt} />.
           </Text>
           <Snippet label="Comment that connects your account" text={connect.data.comment} />
         </>

@@ -1,5 +1,6 @@
 import {
   Alert,
+  Box,
   Button,
   Card,
   Checkbox,
@@ -13,37 +14,50 @@ import {
 import { useForm } from "@mantine/form";
 import { IconShieldLock } from "@tabler/icons-react";
 import { useSearch } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 import { fieldError } from "@/api/problem";
-import { useChangePassword, useMe } from "@/data/me";
+import { useChangePassword, useMe, useOrganization } from "@/data/me";
 import { lacksSecondFactor } from "@/data/secondFactor";
 import { CodeInput } from "@/ui/CodeInput";
 import { Link, LinkButton } from "@/ui/Link";
 import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPasswordInput";
+import { NotificationRules } from "@/ui/notificationRules/NotificationRules";
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
+import { DesktopNotificationsCard } from "./DesktopNotificationsCard";
 import { ForgeAccountsCard } from "./ForgeAccountsCard";
 import { LinkedAccountsCard } from "./LinkedAccountsCard";
 import { LoginsCard } from "./LoginsCard";
 import { SecondFactorCard } from "./SecondFactorCard";
+import { ThemeCard } from "./ThemeCard";
+import { TokensCard } from "./TokensCard";
 
-/** Profile of the current user: password, second factor, active logins and organizations. */
-export function ProfilePage() {
-  const me = useMe();
-  const { user, organizations } = me;
-  const { required } = useSearch({ from: "/profile" });
-  const requiring = organizations.find(each => each.slug === required);
+/** Profile outside of an organization: for users without one, and for those who must set up a second factor first. */
+export function StandaloneProfilePage() {
   return (
     <Container component="main" size="sm" py="xl">
-      <Page
-        title="Your profile"
-        lead={`${user.name}, ${user.email}`}
+      <ProfilePage
         actions={
           <LinkButton to="/" variant="default">
             Back
           </LinkButton>
         }
-      >
+      />
+    </Container>
+  );
+}
+
+/** Profile of the current user: password, second factor, notifications, active logins, tokens and theme. */
+export function ProfilePage({ actions }: { actions?: ReactNode }) {
+  const me = useMe();
+  const { user, organizations } = me;
+  const organization = useOrganization();
+  const { required } = useSearch({ strict: false });
+  const requiring = organizations.find(each => each.slug === required);
+  return (
+    <Box maw={860}>
+      <Page title="Your profile" lead={`${user.name}, ${user.email}`} actions={actions}>
         {requiring && lacksSecondFactor(me, requiring) && (
           <Alert
             role="status"
@@ -60,34 +74,45 @@ export function ProfilePage() {
             <PasswordCard isGenerated={user.passwordIsGenerated} />
           </>
         )}
+        {organization && <NotificationRules scope={{ kind: "own" }} org={organization} mayWrite />}
         <LinkedAccountsCard />
         <ForgeAccountsCard />
         <LoginsCard />
-        <Card component="section" aria-label="Your organizations">
-          <Title order={2} mb="sm">
-            Your organizations
-          </Title>
-          {organizations.length === 0 && (
-            <Text c="dimmed">You are not a member of any organization. Ask an admin to invite you.</Text>
-          )}
-          <Stack gap="xs">
-            {organizations.map(each => (
-              <Group key={each.id} justify="space-between">
-                <LinkButton to="/o/$org" params={{ org: each.slug }} variant="default">
-                  {each.name}
-                </LinkButton>
-                <Group>
-                  <Text c="dimmed">{each.role}</Text>
-                  <Link to="/o/$org/settings/tokens" params={{ org: each.slug }} size="sm">
-                    API tokens
-                  </Link>
-                </Group>
-              </Group>
-            ))}
-          </Stack>
-        </Card>
+        <TokensCard />
+        <DesktopNotificationsCard />
+        <ThemeCard />
+        <OrganizationsCard />
       </Page>
-    </Container>
+    </Box>
+  );
+}
+
+function OrganizationsCard() {
+  const { organizations } = useMe();
+  return (
+    <Card component="section" aria-label="Your organizations">
+      <Title order={2} mb="sm">
+        Your organizations
+      </Title>
+      {organizations.length === 0 && (
+        <Text c="dimmed">You are not a member of any organization. Ask an admin to invite you.</Text>
+      )}
+      <Stack gap="xs">
+        {organizations.map(each => (
+          <Group key={each.id} justify="space-between">
+            <LinkButton to="/o/$org" params={{ org: each.slug }} variant="default">
+              {each.name}
+            </LinkButton>
+            <Group>
+              <Text c="dimmed">{each.role}</Text>
+              <Link to="/o/$org/settings/tokens" params={{ org: each.slug }} size="sm">
+                API tokens
+              </Link>
+            </Group>
+          </Group>
+        ))}
+      </Stack>
+    </Card>
   );
 }
 

@@ -24,7 +24,11 @@ export function SecondFactorSetUp({ enrolment, onSuccess, onCancel }: Props) {
     <form
       onSubmit={event => {
         event.preventDefault();
-        confirm.mutate(code, { onSuccess: made => onSuccess(made.recoveryCodes) });
+        // A callback of `mutate` is not called if the form is gone by then: it disappears once the second factor is on.
+        confirm.mutateAsync(code).then(
+          made => onSuccess(made.recoveryCodes),
+          () => undefined,
+        );
       }}
     >
       <Stack>

@@ -1,50 +1,61 @@
-import { Box, Tabs } from "@mantine/core";
-import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
-import { useEffect, useRef } from "react";
+import { NavLink, type NavLinkProps, Text } from "@mantine/core";
+import { createLink, Outlet, useLocation } from "@tanstack/react-router";
+import { forwardRef, useEffect, useRef } from "react";
 import { useAccess, useOrg } from "@/data/me";
 import { SETTINGS_TABS, visiblePages } from "@/shell/navigation";
 import styles from "./settings.module.css";
 
-/** Tabs of the organization's settings. */
+const SettingsLink = createLink(
+  forwardRef<HTMLAnchorElement, NavLinkProps>((props, ref) => <NavLink component="a" ref={ref} {...props} />),
+);
+
+/** Groups of the settings, in order. */
+const GROUPS = ["Organization", "Pipelines", "Integrations"] as const;
+
+/** The organization's settings: their pages at the left, above the page on narrow screens. */
 export function SettingsLayout() {
   const org = useOrg();
   const visible = visiblePages(useAccess(), SETTINGS_TABS);
   const { pathname } = useLocation();
-  const navigate = useNavigate();
-  const current = SETTINGS_TABS.find(tab => pathname.startsWith(tab.to.replace("$org", org)));
-  const tabs = useRef<HTMLDivElement>(null);
-  const at = current?.to;
-  // Where the tabs do not fit, scroll the selected one into view.
+  const navigation = useRef<HTMLElement>(null);
+  // Where the links do not fit, scroll the current one into view.
   useEffect(() => {
-    const open = at && tabs.current?.querySelector<HTMLElement>("[aria-selected=true]");
-    if (open)
-      tabs.current?.scrollTo({ left: open.offsetLeft - (tabs.current.clientWidth - open.offsetWidth) / 2 });
-  }, [at]);
+    const row = navigation.current;
+    const current = row?.querySelector<HTMLElement>("[aria-current=page]");
+    if (row && current && pathname)
+      row.scrollTo({ left: current.offsetLeft - (row.clientWidth - current.offsetWidth) / 2 });
+  }, [pathname]);
   return (
-    <Box>
-      <Tabs
-        value={current?.to ?? null}
-        onChange={to => {
-          const tab = SETTINGS_TABS.find(each => each.to === to);
-          if (tab) navigate({ to: tab.to, params: { org } });
-        }}
-        mb="lg"
-        activateTabWithKeyboard={false}
-      >
-        <Tabs.List ref={tabs} aria-label="Organization Settings" className={styles.tabs}>
-          {visible.map(tab => (
-            <Tabs.Tab key={tab.to} value={tab.to} className={styles.tab}>
-              {tab.label}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        {current && (
-          <Tabs.Panel value={current.to} pt="lg">
-            <Outlet />
-          </Tabs.Panel>
-        )}
-      </Tabs>
-      {!current && <Outlet />}
-    </Box>
+    <div className={styles.layout}>
+      <nav ref={navigation} className={styles.navigation} aria-label="Settings">
+        <Text fw={650} size="sm" className={styles.heading}>
+          Organization Settings
+        </Text>
+        {GROUPS.map(group => {
+          const pages = visible.filter(page => page.group === group);
+          if (pages.length === 0) return null;
+          return (
+            <div key={group} className={styles.group}>
+              <Text size="xs" fw={550} c="dimmed" className={styles.heading}>
+                {group}
+              </Text>
+              {pages.map(page => (
+                <SettingsLink
+                  key={page.to}
+                  to={page.to}
+                  params={{ org }}
+                  activeOptions={{ includeSearch: false }}
+                  label={page.label}
+                  className={styles.link}
+                />
+              ))}
+            </div>
+          );
+        })}
+      </nav>
+      <div className={styles.page}>
+        <Outlet />
+      </div>
+    </div>
   );
 }

@@ -68,7 +68,7 @@ function GrantRow({ grant, mayWrite, remove }: RowProps) {
   const mine = useAccess().role;
   return (
     <Table.Tr>
-      <Table.Td fw={550}>{grant.role}</Table.Td>
+      <Table.Td fw={500}>{grant.role}</Table.Td>
       <LabelledCell of="Scope">
         {formatScopeName(grant.scope)}
         <Text size="sm" c="dimmed">

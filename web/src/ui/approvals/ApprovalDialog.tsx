@@ -3,8 +3,8 @@ import { useState } from "react";
 import type { Approval } from "@/api/types";
 import { useDecideApproval } from "@/data/approvals";
 import { useOrg } from "@/data/me";
-import { CommitId } from "@/ui/CommitId";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { CommitName } from "@/ui/commits/CommitLine";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
 type Props = { approval: Approval; title: string; choice: "approve" | "reject"; onClose: () => void };
@@ -28,7 +28,12 @@ export function ApprovalDialog({ approval, title, choice, onClose }: Props) {
       <Text size="sm">
         {approves ? (
           <>
-            {approval.commitId ? <CommitId id={approval.commitId} /> : "The deployment"} continues{" "}
+            {approval.commitId ? (
+              <CommitName commitId={approval.commitId} commit={approval.commit} />
+            ) : (
+              "The deployment"
+            )}{" "}
+            continues{" "}
             {missing > 0
               ? `after ${missing} more ${missing === 1 ? "approval" : "approvals"}`
               : "immediately"}

@@ -2,20 +2,20 @@ import { expect, test } from "vitest";
 import { completedSetupSteps } from "./completedSetupSteps";
 
 const AT = "2026-01-01T00:00:00Z";
-const NOTHING = { user: { passwordIsGenerated: true }, pipelines: [], repositories: [], tokens: [] };
+const NOTHING = { user: { passwordIsGenerated: true }, pipelines: [], tokens: [] };
 
 test("a new organization has completed no step", () => {
   expect(completedSetupSteps(NOTHING)).toEqual({
     password: false,
-    pipeline: false,
-    repository: false,
+    deployment: false,
     token: false,
   });
 });
 
-test("adding a repository is completed when it was synced", () => {
-  expect(completedSetupSteps({ ...NOTHING, repositories: [{ lastSyncedAt: null }] }).repository).toBe(false);
-  expect(completedSetupSteps({ ...NOTHING, repositories: [{ lastSyncedAt: AT }] }).repository).toBe(true);
+test("the first deployment is completed when a stage runs something", () => {
+  const pipelines = (current: object | null) => [{ stages: [{ current }] }] as never;
+  expect(completedSetupSteps({ ...NOTHING, pipelines: pipelines(null) }).deployment).toBe(false);
+  expect(completedSetupSteps({ ...NOTHING, pipelines: pipelines({}) }).deployment).toBe(true);
 });
 
 test("creating a token is completed when a valid token was used", () => {

@@ -3,31 +3,42 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import type { Approval } from "@/api/types";
 import { approvalTarget } from "@/data/deploymentAccess";
-import { useOrg, usePermission } from "@/data/me";
+import { useMe, useOrg, usePermission } from "@/data/me";
 import { pipelineQuery } from "@/data/pipelines";
-import { APPROVAL_STATUS_STYLE } from "@/theme/status";
+import { APPROVAL_STATUS_STYLE, RUN_STATUS_STYLE } from "@/theme/status";
 import { ApprovalDialog } from "@/ui/approvals/ApprovalDialog";
 import { ApprovalShortfall } from "@/ui/approvals/ApprovalShortfall";
-import { CommitId } from "@/ui/CommitId";
+import { CommitLine } from "@/ui/commits/CommitLine";
 import { Link } from "@/ui/Link";
-import { Countdown, RelativeTime } from "@/ui/RelativeTime";
-import { StatusBadge } from "@/ui/StatusBadge";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge, StatusText } from "@/ui/StatusBadge";
+import { ApprovalChangeList } from "./ApprovalChangeList";
+import { formatNeeds, formatWhyNot } from "./approvalRule";
 
-type Props = { approval: Approval; isHighlighted: boolean };
+export type ApprovalChoice = "approve" | "reject";
+
+type Props = { approval: Approval; isHighlighted: boolean; initialChoice?: ApprovalChoice | null };
 
 /** One approval: what it unblocks, who can give it, and the votes so far. */
-export function ApprovalCard({ approval, isHighlighted }: Props) {
+export function ApprovalCard({ approval, isHighlighted, initialChoice = null }: Props) {
   const org = useOrg();
   const pipeline = useQuery(pipelineQuery(org, approval.pipelineId)).data;
   const isStage = pipeline?.stages.some(each => each.name === approval.stage) ?? true;
   const target = approvalTarget(approval, { envName: isStage ? null : approval.stage }, pipeline?.slug);
   const mayDecide = usePermission("approvals:decide", target);
-  const [choice, setChoice] = useState<"approve" | "reject" | null>(null);
+  const [choice, setChoice] = useState<ApprovalChoice | null>(initialChoice);
+  useEffect(() => {
+    if (initialChoice) setChoice(initialChoice);
+  }, [initialChoice]);
   const card = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (isHighlighted) card.current?.scrollIntoView({ block: "center" });
   }, [isHighlighted]);
   const { rule } = approval;
+  const isPending = approval.status === "pending";
+  const whyNot = formatWhyNot(approval, useMe().user, mayDecide);
+  const stages = pipeline?.stages ?? [];
+  const before = stages[stages.findIndex(each => each.name === approval.stage) - 1];
   const title = `${pipeline?.name ?? "Pipeline"} → ${approval.stage}`;
   return (
     <Card
@@ -53,21 +64,30 @@ export function ApprovalCard({ approval, isHighlighted }: Props) {
             <StatusBadge status={APPROVAL_STATUS_STYLE[approval.status]} label={formatCount(approval)} />
           </Group>
           {approval.message && <Text className="wrap">{approval.message}</Text>}
+          {approval.commitId && (
+            <CommitLine
+              commitId={approval.commitId}
+              commit={approval.commit}
+              compareUrl={approval.compareUrl}
+              deploymentId={approval.deploymentId}
+            />
+          )}
           <Text size="sm" c="dimmed">
-            {approval.commitId && (
-              <>
-                <CommitId id={approval.commitId} />,{" "}
-              </>
-            )}
-            requested <RelativeTime at={approval.requestedAt} />
-            {rule.from.length > 0 ? ` from ${rule.from.join(", ")}` : ""}
+            {isPending ? `${formatNeeds(approval)}, requested ` : "Requested "}
+            <RelativeTime at={approval.requestedAt} />
             {rule.selfApproval ? "" : ", no self-approval"}
-            {approval.status === "pending" && approval.expiresAt && (
+            {isPending && approval.expiresAt && (
               <>
-                , <Countdown until={approval.expiresAt} /> left
+                , expires <RelativeTime at={approval.expiresAt} />
               </>
             )}
           </Text>
+          {before?.current && before.current.commitId === approval.commitId && (
+            <Text size="sm">
+              <StatusText status={RUN_STATUS_STYLE.succeeded} label={before.name} />{" "}
+              <RelativeTime at={before.current.at} c="dimmed" />
+            </Text>
+          )}
           {approval.votes.map(vote => (
             <Text key={vote.at} size="sm" className="wrap">
               {vote.actor.name} {vote.choice === "approve" ? "approved" : "rejected"}{" "}
@@ -77,17 +97,30 @@ export function ApprovalCard({ approval, isHighlighted }: Props) {
             </Text>
           ))}
           <ApprovalShortfall approval={approval} />
+          {isPending && whyNot && (
+            <Text size="sm" c="var(--berth-warn)">
+              {whyNot}
+            </Text>
+          )}
           {approval.lapsedBecause && <Text size="sm">{approval.lapsedBecause}</Text>}
         </Stack>
-        {approval.status === "pending" && mayDecide && (
+        {isPending && mayDecide && (
           <Group gap="xs">
-            <Button onClick={() => setChoice("approve")}>Approve</Button>
+            {!whyNot && <Button onClick={() => setChoice("approve")}>Approve</Button>}
             <Button variant="default" onClick={() => setChoice("reject")}>
               Reject
             </Button>
           </Group>
         )}
       </Group>
+      {isPending && approval.commitId && (
+        <ApprovalChangeList
+          org={org}
+          approvalId={approval.id}
+          stage={approval.stage}
+          isDeployed={stages.some(each => each.name === approval.stage && each.current)}
+        />
+      )}
       {choice && (
         <ApprovalDialog approval={approval} title={title} choice={choice} onClose={() => setChoice(null)} />
       )}

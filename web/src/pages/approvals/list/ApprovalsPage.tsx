@@ -2,6 +2,7 @@ import { SegmentedControl, Stack } from "@mantine/core";
 import { IconThumbUp } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 import type { Approval } from "@/api/types";
 import { approvalsQuery } from "@/data/approvals";
 import { useOrg } from "@/data/me";
@@ -9,7 +10,8 @@ import { Snippet } from "@/ui/Copy";
 import { EmptyState } from "@/ui/EmptyState";
 import { Page } from "@/ui/Page";
 import { QueryResult } from "@/ui/QueryResult";
-import { ApprovalCard } from "./ApprovalCard";
+import { useLinkedAction } from "@/ui/useLinkedAction";
+import { ApprovalCard, type ApprovalChoice } from "./ApprovalCard";
 
 const STATUSES: { value: Approval["status"]; label: string }[] = [
   { value: "pending", label: "Pending" },
@@ -28,6 +30,8 @@ export function ApprovalsPage() {
   const org = useOrg();
   const search = useSearch({ from: "/o/$org/approvals" });
   const navigate = useNavigate({ from: "/o/$org/approvals" });
+  const [linked, setLinked] = useState<{ id: string | undefined; choice: ApprovalChoice } | null>(null);
+  useLinkedAction(["approve", "reject"], choice => setLinked({ id: search.approval, choice }));
   const status = STATUSES.find(each => each.value === search.status)?.value ?? "pending";
   const approvals = useQuery(approvalsQuery(org, status));
   return (
@@ -58,7 +62,12 @@ export function ApprovalsPage() {
           ) : (
             <Stack>
               {data.map(each => (
-                <ApprovalCard key={each.id} approval={each} isHighlighted={each.id === search.approval} />
+                <ApprovalCard
+                  key={each.id}
+                  approval={each}
+                  isHighlighted={each.id === search.approval}
+                  initialChoice={linked?.id === each.id ? linked.choice : null}
+                />
               ))}
             </Stack>
           )

@@ -1,31 +1,26 @@
 import { Alert, Stack, Text } from "@mantine/core";
-import {
-  IconAlertTriangle,
-  IconArrowBackUp,
-  IconBan,
-  IconBolt,
-  IconPlayerTrackNext,
-  IconUrgent,
-} from "@tabler/icons-react";
+import { IconArrowBackUp, IconBan, IconBolt, IconPlayerTrackNext, IconUrgent } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { Deployment } from "@/api/types";
+import { deploymentCommit } from "@/data/deploymentCommit";
+import { deploymentQuery } from "@/data/deployments";
 import { sessionQuery } from "@/data/environments";
-import { formatCause } from "@/format/run";
+import { formatCommit } from "@/format/commit";
+import { isFinished } from "@/format/run";
 import { Link } from "@/ui/Link";
 
 type Props = { org: string; deployment: Deployment };
 
 /** Notices about the whole deployment. */
 export function DeploymentBanners({ org, deployment }: Props) {
-  const { bypass, rollback, supersededBy, status, cause, detail, cancelledBy, startedAt } = deployment;
+  const { bypass, rollback, supersededBy, status, detail, cancelledBy, startedAt } = deployment;
   const linkTo = (deploymentId: string, label: string) => (
     <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId }} inherit underline="always">
       {label}
     </Link>
   );
   const takenOver = useTakenOverSession(org, deployment);
-  const isQuiet =
-    !bypass && !rollback && !supersededBy && !["failed", "cancelled", "cancelling"].includes(status);
+  const isQuiet = !bypass && !rollback && !supersededBy && !["cancelled", "cancelling"].includes(status);
   if (isQuiet) return null;
   return (
     <Stack gap="xs">
@@ -42,15 +37,7 @@ export function DeploymentBanners({ org, deployment }: Props) {
           </Text>
         </Alert>
       )}
-      {rollback && (
-        <Alert color="lantern" radius="lg" icon={<IconArrowBackUp />} title={`Rollback of ${rollback.stage}`}>
-          <Text size="sm">
-            Redeploys {linkTo(rollback.to, "an earlier deployment")} in place of{" "}
-            {linkTo(rollback.of, "the one rolled back")}. New deployments to {rollback.stage} are paused until
-            the pipeline is resumed.
-          </Text>
-        </Alert>
-      )}
+      {rollback && <RollbackBanner org={org} deployment={deployment} rollback={rollback} />}
       {supersededBy && (
         <Alert
           color="gray"
@@ -61,20 +48,6 @@ export function DeploymentBanners({ org, deployment }: Props) {
           <Text size="sm">
             Only the newest queued deployment runs. {linkTo(supersededBy, "View the newer deployment")}
           </Text>
-        </Alert>
-      )}
-      {status === "failed" && (
-        <Alert
-          color="buoy"
-          radius="lg"
-          icon={<IconAlertTriangle />}
-          title={cause ? formatCause(cause) : "Deployment failed"}
-        >
-          {detail && (
-            <Text size="sm" className="wrap">
-              {detail}
-            </Text>
-          )}
         </Alert>
       )}
       {takenOver && (
@@ -108,6 +81,32 @@ export function DeploymentBanners({ org, deployment }: Props) {
         </Alert>
       )}
     </Stack>
+  );
+}
+
+type RollbackProps = Props & { rollback: NonNullable<Deployment["rollback"]> };
+
+function RollbackBanner({ org, deployment, rollback }: RollbackProps) {
+  const { stage } = rollback;
+  const verb = isFinished(deployment.status) ? "Redeployed" : "Redeploys";
+  return (
+    <Alert color="lantern" radius="lg" icon={<IconArrowBackUp />} title={`Rollback of ${stage}`}>
+      <Text size="sm" className="wrap">
+        {verb} <DeploymentLink org={org} deploymentId={rollback.to} /> in place of{" "}
+        <DeploymentLink org={org} deploymentId={rollback.of} />. New deployments to {stage} are paused until
+        the pipeline is resumed.
+      </Text>
+    </Alert>
+  );
+}
+
+/** "#11 (4d6d0ebe)", linked. */
+function DeploymentLink({ org, deploymentId }: { org: string; deploymentId: string }) {
+  const found = useQuery(deploymentQuery(org, deploymentId)).data;
+  return (
+    <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId }} inherit underline="always">
+      {found ? `#${found.number} (${formatCommit(deploymentCommit(found).commitId)})` : "a deployment"}
+    </Link>
   );
 }
 

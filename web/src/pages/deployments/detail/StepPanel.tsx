@@ -1,21 +1,17 @@
-import { Box, Code, Group, SegmentedControl, Stack, Table, Text, Title } from "@mantine/core";
+import { Anchor, Box, Code, Group, SegmentedControl, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
-import type { Deployment, DeploymentStep, Pipeline } from "@/api/types";
+import type { Deployment, DeploymentStep } from "@/api/types";
+import { artifactUrl } from "@/data/artifacts";
 import { useNow } from "@/data/clock";
-import { deploymentTargets } from "@/data/deploymentAccess";
 import { fetchTail, type LogSource, type LogStream } from "@/data/logs";
-import { useAccess } from "@/data/me";
-import { may } from "@/data/permissions";
-import { elapsedSeconds, formatAttempt, formatCause, type StageStep } from "@/format/run";
-import { formatExposed, formatIsolation } from "@/format/runner";
-import { capitalize } from "@/format/text";
+import { elapsedSeconds, formatAttempt, type StageStep } from "@/format/run";
+import { formatExposed, formatIsolation, formatNetwork } from "@/format/runner";
 import { formatDuration } from "@/format/time";
 import { RUN_STATUS_STYLE } from "@/theme/status";
 import { LoadingRows } from "@/ui/LoadingRows";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { StatusBadge } from "@/ui/StatusBadge";
-import { AnalysisPanel } from "./analysis/AnalysisPanel";
 import type { LogView } from "./log/LogViewer";
 import type { LineTarget } from "./log/useScrollToLines";
 
@@ -24,36 +20,31 @@ const LogViewer = lazy(() => import("./log/LogViewer"));
 type Props = {
   org: string;
   deployment: Deployment;
-  pipeline: Pipeline | undefined;
   stageStep: StageStep;
   attempt: number | undefined;
   view: LogView;
+  /** Lines to scroll to. */
+  jump: LineTarget | null;
   onAttempt: (attempt: number) => void;
   onView: (view: LogView) => void;
 };
 
-/** Details of a step: status, attempts, outputs, analysis and log. */
+/** Details of a step: status, attempts, outputs and log. */
 export function StepPanel(props: Props) {
-  const { org, deployment, stageStep, view, onView } = props;
+  const { org, deployment, stageStep, view, jump, onView } = props;
   const { stage, step } = stageStep;
   const shown = step.attempts.find(each => each.number === props.attempt) ?? step.attempts.at(-1);
-  const access = useAccess();
-  const targets = deploymentTargets(deployment, props.pipeline);
-  const mayAnalyze = targets.some(target => may(access, "analysis:run", target));
-  const mayReadAnalysis = targets.some(target => may(access, "analysis:read", target));
-  const [jump, setJump] = useState<LineTarget | null>(null);
-  const hasFailed = shown ? shown.status === "failed" : step.status === "failed";
   return (
-    <Stack gap="sm" component="section" aria-label={`Step ${step.name} of ${stage.name}`}>
+    <Stack gap="xs" component="section" aria-label={`Step ${step.name} of ${stage.name}`}>
       <Group justify="space-between" gap="sm">
-        <Group gap="sm">
+        <Group gap="sm" style={{ minWidth: 0 }}>
           <Title order={2} className="wrap">
             {step.name}
           </Title>
-          <Text c="dimmed" size="sm">
-            {stage.name} · {step.type}
-          </Text>
           <StatusBadge status={RUN_STATUS_STYLE[step.status]} />
+          <Text c="dimmed" size="sm" component="div">
+            {stage.name} · {step.type} {shown && <AttemptFacts step={step} attempt={shown} />}
+          </Text>
         </Group>
         {step.attempts.length > 1 && shown && (
           <SegmentedControl
@@ -68,45 +59,16 @@ export function StepPanel(props: Props) {
           />
         )}
       </Group>
-      <Text size="sm" c="dimmed" component="div" className="wrap">
-        {shown ? (
-          <>
-            {step.attempts.length > 1
-              ? `Attempt ${shown.number} of ${step.attempts.length} ${formatAttempt(shown)}`
-              : capitalize(formatAttempt(shown))}
-            <AttemptDuration it={shown} />, started <RelativeTime at={shown.startedAt} />
-            {[
-              formatIsolation(shown.isolation),
-              shown.network === "none" && "no network",
-              formatExposed(shown.exposed),
-            ]
-              .filter(Boolean)
-              .map(each => `, ${each}`)}
-            {shown.detail && !/^exited with \d+$/.test(shown.detail) && <div>{shown.detail}</div>}
-          </>
-        ) : (
+      {!shown && (
+        <Text size="sm" c="dimmed">
           <NoAttemptText step={step} />
-        )}
-        {step.status === "failed" && step.cause && step.cause !== "step_failed" && (
-          <div>
-            {formatCause(step.cause)}
-            {step.detail && step.detail !== shown?.detail && `: ${step.detail}`}
-          </div>
-        )}
-      </Text>
-      <StepOutputs step={step} />
-      {hasFailed && mayReadAnalysis && (
-        <AnalysisPanel
-          key={`analysis ${step.id}/${shown?.number}`}
-          org={org}
-          deploymentId={deployment.id}
-          stepId={step.id}
-          attempt={shown?.number ?? 0}
-          isLast={step.status === "failed" && shown === step.attempts.at(-1)}
-          mayRun={mayAnalyze}
-          onLines={lines => setJump({ lines })}
-        />
+        </Text>
       )}
+      {shown && <AttemptIsolation attempt={shown} />}
+      <StepOutputs
+        step={step}
+        artifactUrl={(name, digest) => artifactUrl(org, deployment.id, name, digest)}
+      />
       {shown && (
         <StepLog
           key={`${step.id}/${shown.number}`}
@@ -129,10 +91,43 @@ export function StepPanel(props: Props) {
   );
 }
 
+type Attempt = DeploymentStep["attempts"][number];
+
+/** Number, exit code, duration and start of an attempt. The status is the step's, unless there are several attempts. */
+function AttemptFacts({ step, attempt }: { step: DeploymentStep; attempt: Attempt }) {
+  const several = step.attempts.length > 1;
+  return (
+    <>
+      {several && `· Attempt ${attempt.number} of ${step.attempts.length} ${formatAttempt(attempt)} `}
+      {!several && attempt.exitCode ? `· exit code ${attempt.exitCode} ` : null}
+      <AttemptDuration it={attempt} />· <RelativeTime at={attempt.startedAt} />
+    </>
+  );
+}
+
+/** How the attempt was isolated, and its images, below a disclosure. */
+function AttemptIsolation({ attempt }: { attempt: Attempt }) {
+  const facts = [
+    formatIsolation(attempt.isolation),
+    formatNetwork(attempt.network),
+    formatExposed(attempt.exposed),
+    ...attempt.images,
+  ].filter(Boolean);
+  if (facts.length === 0) return null;
+  return (
+    <details className="more">
+      <summary>Sandbox</summary>
+      <Text size="sm" c="dimmed" className="wrap">
+        {facts.join(", ")}
+      </Text>
+    </details>
+  );
+}
+
 /** Its own component, so that only this re-renders every second. */
-function AttemptDuration({ it }: { it: DeploymentStep["attempts"][number] }) {
+function AttemptDuration({ it }: { it: Attempt }) {
   const took = elapsedSeconds(it, useNow());
-  return took === null ? null : <>, {formatDuration(took)}</>;
+  return took === null ? null : <>· {formatDuration(took)} </>;
 }
 
 function NoAttemptText({ step }: { step: DeploymentStep }) {
@@ -141,18 +136,25 @@ function NoAttemptText({ step }: { step: DeploymentStep }) {
   return <>Not started yet. The log appears here when it runs.</>;
 }
 
+type ArtifactUrl = (name: string, digest: string) => string;
+
 /** Outputs and artifacts of a step. */
-function StepOutputs({ step }: { step: DeploymentStep }) {
+function StepOutputs({ step, artifactUrl }: { step: DeploymentStep; artifactUrl: ArtifactUrl }) {
   const rows = [
-    ...Object.entries(step.outputs).map(([name, value]) => ({ kind: "output", name, value })),
-    ...Object.entries(step.artifacts).map(([name, value]) => ({ kind: "artifact", name, value })),
+    ...Object.entries(step.outputs).map(([name, value]) => ({ kind: "output", name, value, url: null })),
+    ...Object.entries(step.artifacts).map(([name, value]) => ({
+      kind: "artifact",
+      name,
+      value,
+      url: artifactUrl(name, value),
+    })),
   ];
   if (rows.length === 0) return null;
   return (
     <Box style={{ overflowX: "auto" }} tabIndex={0} role="group" aria-label="Outputs and artifacts">
       <Table withRowBorders={false} verticalSpacing={2} fz="sm" w="auto">
         <Table.Tbody>
-          {rows.map(({ kind, name, value }) => (
+          {rows.map(({ kind, name, value, url }) => (
             <Table.Tr key={`${kind}${name}`}>
               <Table.Td c="dimmed" pl={0}>
                 {kind}
@@ -160,6 +162,13 @@ function StepOutputs({ step }: { step: DeploymentStep }) {
               <Table.Td>{name}</Table.Td>
               <Table.Td>
                 <Code>{value}</Code>
+              </Table.Td>
+              <Table.Td>
+                {url && (
+                  <Anchor href={url} download aria-label={`Download artifact ${name}`}>
+                    Download
+                  </Anchor>
+                )}
               </Table.Td>
             </Table.Tr>
           ))}

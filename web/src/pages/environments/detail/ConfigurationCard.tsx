@@ -1,12 +1,13 @@
 import { Anchor, Badge, Card, Group, Table, Title } from "@mantine/core";
 import type { Environment } from "@/api/types";
+import { isWebAddress } from "@/data/environments";
 import { formatDuration } from "@/format/time";
 
 /** Variables of an environment as text. */
 export function listVars({ configuration }: Environment) {
   return Object.entries(configuration.vars as Record<string, unknown>).map(([name, content]) => {
     const value = String(content);
-    return { name, value, isWebAddress: /^https?:\/\//.test(value) };
+    return { name, value, isWebAddress: isWebAddress(value) };
   });
 }
 

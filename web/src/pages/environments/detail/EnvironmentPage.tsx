@@ -1,27 +1,36 @@
-import { Button, Card, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Box, Button, Card, Group, Title } from "@mantine/core";
 import { IconExternalLink } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
-import type { Environment } from "@/api/types";
-import { type EnvironmentKey, environmentQuery } from "@/data/environments";
+import { useState } from "react";
+import type { Environment, EnvironmentState } from "@/api/types";
+import { type EnvironmentKey, environmentQuery, findSite } from "@/data/environments";
 import { pipelineQuery } from "@/data/pipelines";
 import { ENVIRONMENT_STATUS_STYLE } from "@/theme/status";
 import { Link } from "@/ui/Link";
 import { Page } from "@/ui/Page";
 import { QueryResult } from "@/ui/QueryResult";
 import { StatusBadge } from "@/ui/StatusBadge";
-import { EnvironmentActions } from "../EnvironmentActions";
+import { useLinkedAction } from "@/ui/useLinkedAction";
+import { ENVIRONMENT_ACTIONS, type EnvironmentAction, EnvironmentActions } from "../EnvironmentActions";
 import { SessionSummary } from "../SessionSummary";
-import { ConfigurationCard, listVars } from "./ConfigurationCard";
+import { ConfigurationCard } from "./ConfigurationCard";
+import classes from "./environment.module.css";
 import { QueueCard } from "./QueueCard";
 import { SessionDeployments } from "./SessionDeployments";
 import { SessionHistory } from "./SessionHistory";
+import { TakeoverBanner } from "./TakeoverBanner";
 import { UsageSection } from "./UsageSection";
+
+/** States that need an explanation; the others follow from the session. */
+const UNUSUAL_STATES: EnvironmentState[] = ["resetting", "contested", "unknown"];
 
 /** One shared environment: session, queue, usage and session history. */
 export function EnvironmentPage() {
   const { org, pipelineId, envName } = useParams({ from: "/o/$org/environments/$pipelineId/$envName" });
   const where: EnvironmentKey = { org, pipelineId, envName };
+  const opened = useState<EnvironmentAction | null>(null);
+  useLinkedAction(ENVIRONMENT_ACTIONS, opened[1]);
   const environment = useQuery(environmentQuery(where));
   const pipeline = useQuery(pipelineQuery(org, pipelineId));
   return (
@@ -35,34 +44,45 @@ export function EnvironmentPage() {
               <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }}>
                 {pipeline.data?.name ?? pipelineId}
               </Link>
+              {UNUSUAL_STATES.includes(found.state) && (
+                <StatusBadge status={ENVIRONMENT_STATUS_STYLE[found.state]} />
+              )}
             </Group>
           }
-          actions={
-            <>
-              <StatusBadge status={ENVIRONMENT_STATUS_STYLE[found.state]} size="lg" />
-              <SiteButton environment={found} />
-            </>
-          }
+          actions={<SiteButton environment={found} />}
         >
-          <SimpleGrid cols={{ base: 1, md: 2 }}>
-            <Card component="section" aria-label="Session">
-              <Stack h="100%" justify="space-between">
-                <SessionSummary where={where} environment={found} />
-                <EnvironmentActions where={where} environment={found} pipeline={pipeline.data?.slug} />
-              </Stack>
-            </Card>
-            <ConfigurationCard environment={found} />
-          </SimpleGrid>
-          {found.queueLength > 0 && <QueueCard where={where} />}
-          {found.lock && <SessionDeployments where={where} sessionId={found.lock.sessionId} />}
-          <UsageSection where={where} />
-          <Card component="section" aria-label="Session history">
-            <Title order={2}>Session history</Title>
-            <Text c="dimmed" size="sm" mb="md">
-              Newest first
-            </Text>
-            <SessionHistory where={where} />
+          <TakeoverBanner where={where} environment={found} />
+          <Card component="section" aria-label="Session">
+            <Group justify="space-between" align="flex-start" gap="md">
+              <Box style={{ flex: "1 1 20rem", minWidth: 0 }}>
+                <SessionSummary where={where} environment={found} isOnPage />
+              </Box>
+              <EnvironmentActions
+                where={where}
+                environment={found}
+                pipeline={pipeline.data?.slug}
+                opened={opened}
+              />
+            </Group>
           </Card>
+          <div className={classes.page}>
+            <div className={classes.columns}>
+              <div className={classes.column}>
+                {found.queueLength > 0 && <QueueCard where={where} environment={found} />}
+                {found.lock && <SessionDeployments where={where} sessionId={found.lock.sessionId} />}
+                <Card component="section" aria-label="Session history">
+                  <Title order={2} mb="sm">
+                    Session history
+                  </Title>
+                  <SessionHistory where={where} />
+                </Card>
+              </div>
+              <div className={classes.column}>
+                <ConfigurationCard environment={found} />
+                <UsageSection where={where} />
+              </div>
+            </div>
+          </div>
         </Page>
       )}
     </QueryResult>
@@ -71,12 +91,12 @@ export function EnvironmentPage() {
 
 /** Opens the first web address in the environment's configuration. */
 function SiteButton({ environment }: { environment: Environment }) {
-  const site = listVars(environment).find(each => each.isWebAddress);
+  const site = findSite(environment);
   if (!site) return null;
   return (
     <Button
       component="a"
-      href={site.value}
+      href={site}
       target="_blank"
       rel="noopener noreferrer"
       variant="default"

@@ -1,17 +1,21 @@
-import { Card, Group, Stack, Text, Title } from "@mantine/core";
+import { Button, Card, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import type { Deployment } from "@/api/types";
 import { type EnvironmentKey, sessionQuery } from "@/data/environments";
 import { RUN_STATUS_STYLE } from "@/theme/status";
-import { CommitId } from "@/ui/CommitId";
+import { CommitLine } from "@/ui/commits/CommitLine";
 import { Link } from "@/ui/Link";
 import { QueryResult } from "@/ui/QueryResult";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { StatusBadge } from "@/ui/StatusBadge";
 
+const SHOWN_MAX = 5;
+
 /** Deployments of the active session, newest first. */
 export function SessionDeployments({ where, sessionId }: { where: EnvironmentKey; sessionId: string }) {
   const session = useQuery(sessionQuery(where, sessionId));
+  const [showsAll, setShowsAll] = useState(false);
   return (
     <Card component="section" aria-label="Deployments in this session">
       <Title order={2} mb="sm">
@@ -19,7 +23,7 @@ export function SessionDeployments({ where, sessionId }: { where: EnvironmentKey
       </Title>
       <QueryResult of={session}>
         {found => (
-          <Stack gap="xs">
+          <Stack gap="sm">
             {found.drain && !found.drain.completedAt && (
               <Text c="var(--berth-warn)">
                 Handing over: cancelling {found.drain.pending.length} of the previous holder’s deployments,
@@ -27,7 +31,15 @@ export function SessionDeployments({ where, sessionId }: { where: EnvironmentKey
               </Text>
             )}
             {found.deployments.length === 0 && <Text c="dimmed">No deployments yet</Text>}
-            <SessionDeploymentRows org={where.org} of={found.deployments} />
+            <SessionDeploymentRows
+              org={where.org}
+              of={showsAll ? found.deployments : found.deployments.slice(0, SHOWN_MAX)}
+            />
+            {found.deployments.length > SHOWN_MAX && !showsAll && (
+              <Button variant="subtle" size="compact-sm" w="fit-content" onClick={() => setShowsAll(true)}>
+                Show {found.deployments.length - SHOWN_MAX} more
+              </Button>
+            )}
           </Stack>
         )}
       </QueryResult>
@@ -60,15 +72,12 @@ function SessionDeploymentRows({ org, of }: { org: string; of: Deployment[] }) {
   return (
     <>
       {of.map(each => (
-        <Group key={each.id} gap="sm">
+        <Group key={each.id} gap="2px 12px">
           <StatusBadge status={RUN_STATUS_STYLE[each.status]} />
           <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: each.id }}>
             #{each.number}
           </Link>
-          <CommitId id={each.commitId} />
-          <Text size="sm" c="dimmed">
-            <RelativeTime at={each.createdAt} />
-          </Text>
+          <CommitLine commitId={each.commitId} commit={each.commit} at={each.createdAt} />
           {each.blockedBy[0] && (
             <Text size="sm" c="dimmed">
               {each.blockedBy[0].detail}

@@ -1,4 +1,4 @@
-import { Anchor, Group, Pagination, Stack, Text, Timeline } from "@mantine/core";
+import { Anchor, Pagination, Stack, Text, Timeline } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconAnchor, IconArrowsExchange, IconBolt, IconClock, IconLock } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -58,6 +58,8 @@ const ICONS = {
   overridden: IconBolt,
   expired: IconClock,
   idle: IconClock,
+  lease: IconClock,
+  agents_stopped: IconBolt,
   environment_deleted: IconAnchor,
   restored: IconAnchor,
 };
@@ -80,6 +82,10 @@ function formatEnd({ endReason, endedBy, holder }: HistoryEntry): string {
       return "expired";
     case "idle":
       return "released after inactivity";
+    case "lease":
+      return "ended without a heartbeat";
+    case "agents_stopped":
+      return `ended when ${by} stopped all agents`;
     case "environment_deleted":
       return "environment deleted";
     case "restored":
@@ -100,35 +106,30 @@ function SessionEntry({ where, entry }: { where: EnvironmentKey; entry: HistoryE
           “{entry.context}”
         </Text>
       )}
-      <Group gap={6} fz="sm" c="dimmed">
-        <span>
-          <RelativeTime at={entry.claimedAt} /> · {formatDuration(entry.durationSeconds)} · {formatEnd(entry)}
-        </span>
-        <span>·</span>
-        <span>
-          {entry.deploymentCount === 0 ? (
-            count
-          ) : (
-            <Anchor
-              component="button"
-              type="button"
-              inherit
-              underline="always"
-              onClick={toggle}
-              aria-expanded={open}
-              aria-controls={list}
-            >
-              {count}
-            </Anchor>
-          )}
-          {entry.commitId && (
-            <>
-              , last commit <CommitId id={entry.commitId} />
-            </>
-          )}
-        </span>
-        <span>· fencing token {entry.fence}</span>
-      </Group>
+      <Text size="sm" c="dimmed" component="div">
+        <RelativeTime at={entry.claimedAt} /> · {formatDuration(entry.durationSeconds)} · {formatEnd(entry)} ·{" "}
+        {entry.deploymentCount === 0 ? (
+          count
+        ) : (
+          <Anchor
+            component="button"
+            type="button"
+            inherit
+            underline="always"
+            onClick={toggle}
+            aria-expanded={open}
+            aria-controls={list}
+          >
+            {count}
+          </Anchor>
+        )}
+        {entry.commitId && (
+          <>
+            , last commit <CommitId id={entry.commitId} />
+          </>
+        )}{" "}
+        · fencing token {entry.fence}
+      </Text>
       <Stack id={list} gap={4} hidden={!open}>
         {open && (
           <PastSessionDeployments where={where} sessionId={entry.sessionId} count={entry.deploymentCount} />

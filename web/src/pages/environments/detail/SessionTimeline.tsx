@@ -1,68 +1,69 @@
-import { Group } from "@mantine/core";
 import type { HistoryEntry } from "@/api/types";
 import { useNow } from "@/data/clock";
 import { formatHolder } from "@/format/holder";
-import { formatDuration, formatSince } from "@/format/time";
+import { formatDateTime, formatDuration, formatTick } from "@/format/time";
 import classes from "./environment.module.css";
+import { assignTones, findLabelledTicks, findSpan, findTicks } from "./timeline";
 
-const WIDTH = 1000;
-const HEIGHT = 34;
-/** Number of colours. */
-const TONES = 4;
-/** Minimum width: a session of one second stays visible. */
-const BAR_MIN = 3;
-
-/** Timeline of the sessions on the current page of the history. */
+/** Timeline of the sessions on the current page of the history: an axis, and a colour for each person. */
 export function SessionTimeline({ sessions }: { sessions: HistoryEntry[] }) {
   const now = useNow();
   const oldest = sessions.at(-1);
-  if (!oldest || sessions.length < 2) return null;
-  const at = (time: string | null | undefined) => (time ? new Date(time).getTime() : now);
-  const from = at(oldest.claimedAt);
-  const to = Math.max(...sessions.map(each => at(each.endedAt)));
-  const x = (time: number) => ((time - from) / Math.max(1, to - from)) * WIDTH;
-  // Oldest first: a new session does not change the colours of the earlier ones.
-  const people = [...new Set(sessions.map(each => each.holder.id).reverse())];
-  const nameOf = (id: string) => sessions.find(each => each.holder.id === id)?.holder.name;
+  if (!oldest) return null;
+  const timeOf = (time: string | null | undefined) => (time ? Date.parse(time) : now);
+  const span = findSpan(timeOf(oldest.claimedAt), Math.max(...sessions.map(each => timeOf(each.endedAt))));
+  const shown = sessions.filter(each => timeOf(each.endedAt) > span.from);
+  const percent = (time: number) => (100 * (Math.max(time, span.from) - span.from)) / (span.to - span.from);
+  const tones = assignTones(shown.map(each => each.holder.name));
+  const colour = (name: string) => `var(--berth-person-${tones.get(name)})`;
+  const ticks = findTicks(span);
   return (
-    <div>
-      <svg
+    <div className={classes.timeline}>
+      <div
         className={classes.strip}
-        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-        preserveAspectRatio="none"
         role="img"
-        aria-label={`${sessions.length} sessions in ${formatDuration((to - from) / 1000)}`}
+        aria-label={`${shown.length} sessions in ${formatDuration((span.to - span.from) / 1000)}, by ${[...tones.keys()].join(", ")}`}
       >
-        {sessions.map(each => {
-          const start = x(at(each.claimedAt));
-          const tone = people.indexOf(each.holder.id) % TONES;
+        {ticks.map(tick => (
+          <i key={tick} className={classes.tick} style={{ left: `${percent(tick)}%` }} />
+        ))}
+        {shown.map(each => {
+          const from = percent(timeOf(each.claimedAt));
           return (
-            <rect
+            <span
               key={each.sessionId}
-              x={start}
-              width={Math.max(BAR_MIN, x(at(each.endedAt)) - start)}
-              height={HEIGHT}
-              className={classes[`tone${tone}`]}
-            >
-              <title>{`${formatHolder(each)}, ${formatDuration(each.durationSeconds)}`}</title>
-            </rect>
+              className={classes.bar}
+              style={{
+                left: `${from}%`,
+                width: `${percent(timeOf(each.endedAt)) - from}%`,
+                background: colour(each.holder.name),
+              }}
+              title={[
+                formatHolder(each),
+                each.context && `“${each.context}”`,
+                `${formatDateTime(each.claimedAt)}, ${formatDuration(each.durationSeconds)}`,
+              ]
+                .filter(Boolean)
+                .join("\n")}
+            />
           );
         })}
-      </svg>
-      <Group justify="space-between" fz="xs" c="dimmed" mt={4}>
-        <span>{formatSince(oldest.claimedAt, now)}</span>
-        <Group gap="md" component="ul" p={0} m={0} aria-label="Holders" style={{ listStyle: "none" }}>
-          {people.map((id, at) => (
-            <Group component="li" key={id} gap={6}>
-              <svg width={10} height={10} aria-hidden>
-                <rect width={10} height={10} rx={2} className={classes[`tone${at % TONES}`]} />
-              </svg>
-              {nameOf(id)}
-            </Group>
-          ))}
-        </Group>
-        <span>{to === now ? "now" : formatSince(new Date(to).toISOString(), now)}</span>
-      </Group>
+      </div>
+      <div className={classes.axis} aria-hidden>
+        {findLabelledTicks(span).map(tick => (
+          <span key={tick} style={{ left: `${percent(tick)}%` }}>
+            {formatTick(tick, span.to - span.from)}
+          </span>
+        ))}
+      </div>
+      <ul className={classes.legend} aria-label="Holders">
+        {[...tones.keys()].map(name => (
+          <li key={name}>
+            <i style={{ background: colour(name) }} aria-hidden />
+            {name}
+          </li>
+        ))}
+      </ul>
     </div>
   );
 }

@@ -34,7 +34,7 @@ export function UsageSection({ where }: { where: EnvironmentKey }) {
           const wait = found.waitSeconds;
           return (
             <Stack>
-              <SimpleGrid cols={{ base: 2, md: 4 }}>
+              <SimpleGrid cols={2} spacing="xs">
                 <StatCard
                   label="Utilization"
                   value={formatPercent(found.utilisation)}
@@ -43,7 +43,7 @@ export function UsageSection({ where }: { where: EnvironmentKey }) {
                 <StatCard
                   label="Median wait"
                   value={wait.median == null ? "–" : formatRoughDuration(wait.median)}
-                  note={wait.p90 == null ? "No one queued" : `p90 ${formatRoughDuration(wait.p90)}`}
+                  note={wait.p90 == null ? "No wait has ended yet" : `p90 ${formatRoughDuration(wait.p90)}`}
                 />
                 <StatCard
                   label="Median session"

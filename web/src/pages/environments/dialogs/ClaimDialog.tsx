@@ -4,6 +4,7 @@ import { toProblem } from "@/api/problem";
 import { useClaimEnvironment } from "@/data/environments";
 import { formatHolder } from "@/format/holder";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { useCheckedCommit } from "@/ui/fields/CommitInput";
 import { toast } from "@/ui/toast";
 import { ClaimFields, type ClaimFormValues } from "./ClaimFields";
 import type { EnvironmentDialogProps } from "./EnvironmentDialog";
@@ -20,6 +21,7 @@ export function ClaimDialog({
   const claim = useClaimEnvironment(where);
   const viewDeployment = useViewDeployment(where.org);
   const form = useForm<ClaimFormValues>({ initialValues: { commitId: "", context: "", ttl: "" } });
+  const commit = useCheckedCommit(where.org, where.pipelineId, form.values.commitId);
   // Claimed by another user in the meantime: the same form joins the queue.
   const isHeldNow = claim.isError && toProblem(claim.error).code === "environment_locked";
   const joinsQueue = isQueued || isHeldNow;
@@ -29,6 +31,7 @@ export function ClaimDialog({
       title={joinsQueue ? `Join the queue for ${where.envName}` : `Claim ${where.envName}`}
       action={joinsQueue ? "Join queue" : "Claim"}
       mutation={claim}
+      disabled={!commit.isChecked}
       input={{
         commitId: form.values.commitId.trim() || undefined,
         context: form.values.context.trim() || undefined,
@@ -48,7 +51,7 @@ export function ClaimDialog({
           automatically.
         </Text>
       )}
-      <ClaimFields form={form} />
+      <ClaimFields form={form} commit={commit} />
     </ConfirmDialog>
   );
 }

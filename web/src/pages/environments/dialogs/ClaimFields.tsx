@@ -1,20 +1,20 @@
-import { NativeSelect, TextInput } from "@mantine/core";
+import { NativeSelect } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
+import { type CheckedCommit, CommitInput } from "@/ui/fields/CommitInput";
 import { ReasonField } from "@/ui/fields/ReasonField";
 import { TTL_CHOICES } from "./ttl";
 
 export type ClaimFormValues = { commitId: string; context: string; ttl: string };
 
-type Props<V> = { form: UseFormReturnType<V>; withoutReason?: boolean };
+type Props<V> = { form: UseFormReturnType<V>; commit: CheckedCommit; withoutReason?: boolean };
 
 /** Fields of every claim: commit, reason and duration. */
-export function ClaimFields<V extends ClaimFormValues>({ form, withoutReason }: Props<V>) {
+export function ClaimFields<V extends ClaimFormValues>({ form, commit, withoutReason }: Props<V>) {
   return (
     <>
-      <TextInput
-        label="Commit, branch or tag"
+      <CommitInput
+        field={commit.field}
         description="Deployed when your session starts. Leave empty to deploy later."
-        placeholder="main"
         data-autofocus
         {...form.getInputProps("commitId")}
       />

@@ -1,7 +1,7 @@
-import { TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useDeployToEnvironment } from "@/data/environments";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { CommitInput, useCheckedCommit } from "@/ui/fields/CommitInput";
 import { toast } from "@/ui/toast";
 import type { SessionDialogProps } from "./EnvironmentDialog";
 import { useViewDeployment } from "./useViewDeployment";
@@ -11,26 +11,21 @@ export function DeployToEnvironmentDialog({ where, lock, onClose }: SessionDialo
   const viewDeployment = useViewDeployment(where.org);
   const form = useForm({ initialValues: { commitId: lock.commitId ?? "" } });
   const commitId = form.values.commitId.trim();
+  const checked = useCheckedCommit(where.org, where.pipelineId, form.values.commitId);
   return (
     <ConfirmDialog
       onClose={onClose}
       title={`Deploy to ${where.envName}`}
       action="Deploy"
       mutation={deploy}
-      disabled={commitId === ""}
+      disabled={commitId === "" || !checked.isChecked}
       input={{ commitId }}
       onSuccess={answer => {
         toast.success(`Deployment #${answer.number} started`, viewDeployment(answer.id));
         onClose();
       }}
     >
-      <TextInput
-        label="Commit, branch or tag"
-        placeholder="main"
-        required
-        data-autofocus
-        {...form.getInputProps("commitId")}
-      />
+      <CommitInput field={checked.field} required data-autofocus {...form.getInputProps("commitId")} />
     </ConfirmDialog>
   );
 }

@@ -7,8 +7,9 @@ import { queueQuery, sessionQuery, useLeaveQueue, useTakeOverEnvironment } from 
 import { useMe } from "@/data/me";
 import { formatHolder } from "@/format/holder";
 import { RUN_STATUS_STYLE } from "@/theme/status";
-import { CommitId } from "@/ui/CommitId";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { CommitName } from "@/ui/commits/CommitLine";
+import { useCheckedCommit } from "@/ui/fields/CommitInput";
 import { ReasonField } from "@/ui/fields/ReasonField";
 import { SinceTime } from "@/ui/RelativeTime";
 import { toast } from "@/ui/toast";
@@ -38,6 +39,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
   const form = useForm<Values>({
     initialValues: { commitId: "", context: "", ttl: "", reason: "", mode: "now" },
   });
+  const commit = useCheckedCommit(where.org, where.pipelineId, form.values.commitId);
   const running = session.data?.deployments.filter(each => !FINAL.includes(each.status)) ?? [];
   const { reason, mode } = form.values;
   return (
@@ -46,7 +48,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
       title={`Take over ${where.envName} from ${lock.holder.name}?`}
       action="Take over"
       danger
-      disabled={reason.trim() === ""}
+      disabled={reason.trim() === "" || !commit.isChecked}
       mutation={takeOver}
       input={{
         seen: lock.fence,
@@ -93,7 +95,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
           <Radio value="grace" label="In 5 minutes, to let them finish" />
         </Stack>
       </Radio.Group>
-      <ClaimFields form={form} withoutReason />
+      <ClaimFields form={form} commit={commit} withoutReason />
     </ConfirmDialog>
   );
 }
@@ -115,7 +117,7 @@ function CancelledDeployments({ running, isKnown }: { running: Deployment[]; isK
       <List size="sm">
         {running.map(each => (
           <List.Item key={each.id}>
-            Deployment #{each.number} of <CommitId id={each.commitId} />,{" "}
+            Deployment #{each.number} of <CommitName commitId={each.commitId} commit={each.commit} />,{" "}
             {RUN_STATUS_STYLE[each.status].label}
           </List.Item>
         ))}

@@ -29,7 +29,9 @@ export function EnvironmentCard({ pipelineId, environment }: Props) {
                 {envName}
               </Link>
             </Title>
-            <StatusBadge status={ENVIRONMENT_STATUS_STYLE[environment.state]} />
+            {environment.state !== "clean" && environment.state !== "dirty" && (
+              <StatusBadge status={ENVIRONMENT_STATUS_STYLE[environment.state]} />
+            )}
           </Group>
           <SessionSummary where={{ org, pipelineId, envName }} environment={environment} />
         </Stack>

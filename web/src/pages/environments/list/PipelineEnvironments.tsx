@@ -8,6 +8,9 @@ import { LoadingRows } from "@/ui/LoadingRows";
 import { QueryResult } from "@/ui/QueryResult";
 import { EnvironmentCard } from "./EnvironmentCard";
 
+/** By the width of the list. */
+const COLUMNS = { base: 1, "560px": 2, "880px": 3, "1280px": 4 };
+
 export type EnvironmentFilter = "all" | "free" | "mine";
 
 function matchesFilter(environment: Environment, show: EnvironmentFilter, me: string): boolean {
@@ -44,7 +47,7 @@ export function PipelineEnvironments({ pipeline, envNames, show }: Props) {
               {show === "free" ? "No free environments" : "You hold none of these environments"}
             </Text>
           ) : (
-            <SimpleGrid cols={{ base: 1, md: 2, xl: 3 }}>
+            <SimpleGrid type="container" cols={COLUMNS}>
               {shown.map(environment => (
                 <EnvironmentCard key={environment.id} pipelineId={pipeline.slug} environment={environment} />
               ))}

@@ -1,34 +1,29 @@
-import { Button, Group, NativeSelect, TextInput } from "@mantine/core";
+import { Group, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useSearch } from "@tanstack/react-router";
 import { EVENT_KINDS } from "@/api/kinds.gen";
 import { useOrg } from "@/data/me";
 import { membersQuery } from "@/data/members";
+import { formatEventKind } from "@/ui/events/eventKind";
 import { PipelineSelect } from "@/ui/fields/PipelineSelect";
 
 const ROUTE = "/o/$org/events";
 
-/** Every filter is in the URL, so a filtered list can be shared. */
-export function AuditLogFilters() {
+type Search = { [Name in "kind" | "actor" | "pipeline" | "from" | "to"]?: string };
+
+/** Fields for the filters that are rarely used. */
+export function AuditLogFilters({ set }: { set: (change: Search) => void }) {
   const org = useOrg();
   const search = useSearch({ from: ROUTE });
-  const navigate = useNavigate({ from: ROUTE });
   const members = useQuery(membersQuery(org)).data?.data ?? [];
-  const set = (change: Partial<typeof search>) =>
-    navigate({
-      search: now =>
-        Object.fromEntries(Object.entries({ ...now, ...change }).filter(([, value]) => Boolean(value))),
-      replace: true,
-    });
   const day = (value: string | undefined) => value?.slice(0, 10) ?? "";
-  const isFiltered = Object.keys(search).length > 0;
   return (
     <Group align="flex-end" gap="sm">
       <NativeSelect
         label="Event"
         data={[
           { value: "", label: "All events" },
-          ...EVENT_KINDS.map(kind => ({ value: kind, label: kind.replaceAll("_", " ") })),
+          ...EVENT_KINDS.map(kind => ({ value: kind, label: formatEventKind(kind) })),
         ]}
         value={search.kind ?? ""}
         onChange={event => set({ kind: event.currentTarget.value })}
@@ -65,11 +60,6 @@ export function AuditLogFilters() {
           set({ to: event.currentTarget.value && `${event.currentTarget.value}T23:59:59.999Z` })
         }
       />
-      {isFiltered && (
-        <Button variant="subtle" onClick={() => navigate({ search: {}, replace: true })}>
-          Clear filters
-        </Button>
-      )}
     </Group>
   );
 }

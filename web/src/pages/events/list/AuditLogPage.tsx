@@ -10,15 +10,21 @@ import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
-import { AuditLogFilters } from "./AuditLogFilters";
+import { EventGroupRow } from "./EventGroupRow";
 import { EventRow } from "./EventRow";
+import { FilterChips } from "./FilterChips";
+import { groupEvents } from "./groups";
 
 /** The audit log, newest first, updated live. */
 export function AuditLogPage() {
   const org = useOrg();
-  const { event: _, ...filter } = useSearch({ from: "/o/$org/events" });
+  const { event: _, flat, ...filter } = useSearch({ from: "/o/$org/events" });
   const events = useInfiniteQuery(eventsQuery(org, filter));
   const all = events.data?.pages.flatMap(page => page.data) ?? [];
+  const isGrouped = flat === undefined && filter.deployment === undefined;
+  const groups = isGrouped
+    ? groupEvents(all)
+    : all.map(each => ({ id: each.id, head: each, events: [each] }));
   const verify = useVerifyAuditLog(org);
   const mayReadAll = usePermission("events:read");
   const isFiltered = Object.keys(filter).length > 0;
@@ -55,7 +61,7 @@ export function AuditLogPage() {
       }
     >
       {verify.data && <VerificationAlert of={verify.data} />}
-      <AuditLogFilters />
+      <FilterChips />
       {events.isPending && <LoadingRows rows={6} />}
       {events.isError && all.length === 0 && (
         <ProblemPanel error={events.error} retry={() => events.refetch()} />
@@ -63,15 +69,19 @@ export function AuditLogPage() {
       {events.isSuccess && all.length === 0 && (
         <EmptyState icon={IconActivity} title={isFiltered ? "No matching events" : "No events yet"}>
           {isFiltered
-            ? "Change or clear the filters."
+            ? "Remove a filter to see more."
             : "Every change in this organization is recorded here."}
         </EmptyState>
       )}
       {all.length > 0 && (
         <Card padding={0} component="ol" m={0} style={{ listStyle: "none" }} aria-label="Events">
-          {all.map(each => (
-            <EventRow key={each.id} event={each} />
-          ))}
+          {groups.map(group =>
+            group.events.length > 1 ? (
+              <EventGroupRow key={group.id} {...group} />
+            ) : (
+              <EventRow key={group.id} event={group.head} />
+            ),
+          )}
         </Card>
       )}
       {events.hasNextPage && (

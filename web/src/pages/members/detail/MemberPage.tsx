@@ -24,7 +24,11 @@ export function MemberPage() {
       {found => (
         <Page
           title={found.name}
-          lead={found.kind === "service" ? `${found.email}, service account` : found.email}
+          lead={
+            found.kind === "person"
+              ? found.email
+              : `${found.email}, ${found.kind === "agent" ? "agent" : "service account"}`
+          }
         >
           <Card component="section" aria-label="Role and teams">
             <Stack>

@@ -85,9 +85,9 @@ function MemberRow({ member, mayWrite, changeRole, logOut, remove }: RowProps) {
                 {member.name}
               </Link>{" "}
               {isMe && "(you)"}{" "}
-              {member.kind === "service" && (
+              {member.kind !== "person" && (
                 <Badge color="gray" c="inherit" ml={4}>
-                  service account
+                  {member.kind === "agent" ? "agent" : "service account"}
                 </Badge>
               )}
             </Text>
@@ -104,7 +104,7 @@ function MemberRow({ member, mayWrite, changeRole, logOut, remove }: RowProps) {
             data={roleOptions(mine)}
             value={member.role}
             onChange={event => changeRole(event.currentTarget.value as Role)}
-            w={180}
+            w="min(16rem, 100%)"
           />
         ) : (
           member.role

@@ -5,8 +5,8 @@ import type { Environment, Pipeline } from "@/api/types";
 import { environmentsQuery } from "@/data/environments";
 import { formatHolder } from "@/format/holder";
 import { ENVIRONMENT_STATUS_STYLE, LOCK_STATUS_STYLE } from "@/theme/status";
-import { CommitId } from "@/ui/CommitId";
 import { Snippet } from "@/ui/Copy";
+import { CommitLine } from "@/ui/commits/CommitLine";
 import { EmptyState } from "@/ui/EmptyState";
 import { Link } from "@/ui/Link";
 import { PullRequestName } from "@/ui/pullRequests/PullRequestName";
@@ -86,8 +86,8 @@ function EnvironmentSummary({
       </Text>
       {environment.pullRequest && <PullRequestName of={environment.pullRequest} />}
       {deployedCommitId && (
-        <Text size="sm" mt={4}>
-          <CommitId id={deployedCommitId} />
+        <Text size="sm" mt={4} component="div">
+          <CommitLine commitId={deployedCommitId} commit={environment.commit} />
         </Text>
       )}
     </Card>

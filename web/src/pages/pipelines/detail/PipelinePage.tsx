@@ -5,23 +5,25 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import type { Pipeline } from "@/api/types";
+import { pendingApprovalsQuery } from "@/data/approvals";
 import { stageTargets } from "@/data/deploymentAccess";
 import { pipelineDeploymentsQuery } from "@/data/deployments";
-import { useAccess } from "@/data/me";
+import { useAccess, usePermissionSomewhere } from "@/data/me";
 import { listReadableEnvironments, may, pipelineTarget } from "@/data/permissions";
 import { pipelineQuery } from "@/data/pipelines";
+import { findStageOccupants } from "@/data/stageOccupants";
 import { PAUSED_STATUS_STYLE } from "@/theme/status";
 import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
 import { QueryResult } from "@/ui/QueryResult";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { StatusBadge } from "@/ui/StatusBadge";
+import { useLinkedAction } from "@/ui/useLinkedAction";
 import { DeployPipelineDialog } from "../dialogs/DeployPipelineDialog";
 import { PauseDialog } from "../dialogs/PauseDialog";
 import { DeploymentList } from "./DeploymentList";
 import { EnvironmentList } from "./EnvironmentList";
 import { StageCards } from "./StageCards";
-import { findStageOccupants } from "./stageOccupants";
 
 const StageGraph = lazy(() => import("./StageGraph"));
 const DefinitionTab = lazy(() => import("./definition/DefinitionTab"));
@@ -41,6 +43,8 @@ function PipelineDetail({ org, pipeline }: Props) {
   const navigate = useNavigate({ from: "/o/$org/pipelines/$pipelineId" });
   const shown = TABS.find(each => each === tab) ?? "deployments";
   const deployments = useInfiniteQuery(pipelineDeploymentsQuery(org, pipeline.slug));
+  const mayReadApprovals = usePermissionSomewhere("approvals:read");
+  const approvals = useQuery({ ...pendingApprovalsQuery(org), enabled: mayReadApprovals });
   const environmentCount = listReadableEnvironments(useAccess(), pipeline).length;
   return (
     <Page
@@ -52,20 +56,23 @@ function PipelineDetail({ org, pipeline }: Props) {
       <PipelineStages
         org={org}
         pipeline={pipeline}
-        occupants={findStageOccupants(deployments.data?.pages.flatMap(page => page.data) ?? [])}
+        occupants={findStageOccupants(
+          deployments.data?.pages.flatMap(page => page.data) ?? [],
+          approvals.data?.data,
+        )}
       />
       <Tabs
         value={shown}
         onChange={to =>
           navigate({
-            search: { tab: to === "deployments" ? undefined : (to ?? undefined) },
+            search: now => ({ ...now, tab: to === "deployments" ? undefined : (to ?? undefined) }),
             replace: true,
             resetScroll: false,
           })
         }
         keepMounted={false}
       >
-        <Tabs.List aria-label="Pipeline sections">
+        <Tabs.List aria-label="Pipeline sections" className="scrolling-tabs">
           <Tabs.Tab value="deployments">Deployments</Tabs.Tab>
           <Tabs.Tab value="environments">
             Environments{environmentCount > 0 && ` (${environmentCount})`}
@@ -73,7 +80,7 @@ function PipelineDetail({ org, pipeline }: Props) {
           <Tabs.Tab value="definition">Definition</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="deployments" pt="md">
-          <DeploymentList org={org} pipeline={pipeline} of={deployments} />
+          <DeploymentList org={org} pipeline={pipeline} />
         </Tabs.Panel>
         <Tabs.Panel value="environments" pt="md">
           <EnvironmentList org={org} pipeline={pipeline} />
@@ -101,6 +108,7 @@ function PipelineLead({ pipeline }: { pipeline: Pipeline }) {
 
 function PipelineActions({ org, pipeline }: Props) {
   const [open, setOpen] = useState<"deploy" | "pause" | null>(null);
+  useLinkedAction(["deploy"], setOpen);
   const access = useAccess();
   const mayDeploy = stageTargets(pipeline).every(stage => may(access, "stages:deploy", stage));
   const mayPause = may(access, "pipelines:operate", pipelineTarget(pipeline.slug));

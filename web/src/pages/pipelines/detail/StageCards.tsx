@@ -1,12 +1,16 @@
 import { Card, Group, Stack, Text } from "@mantine/core";
 import type { Pipeline, Stage } from "@/api/types";
-import { PAUSED_STATUS_STYLE, RUN_STATUS_STYLE } from "@/theme/status";
-import { CommitId } from "@/ui/CommitId";
+import type { StageOccupant } from "@/data/stageOccupants";
+import {
+  APPROVAL_STATUS_STYLE,
+  PAUSED_STATUS_STYLE,
+  RUN_STATUS_STYLE,
+  type StatusStyle,
+} from "@/theme/status";
+import { CommitLine, CommitName } from "@/ui/commits/CommitLine";
 import { FailedLink } from "@/ui/FailedLink";
 import { Link } from "@/ui/Link";
-import { RelativeTime } from "@/ui/RelativeTime";
 import { StatusBadge, StatusText } from "@/ui/StatusBadge";
-import type { StageOccupant } from "./stageOccupants";
 
 type Props = { org: string; pipeline: Pipeline; occupants: Map<string, StageOccupant> };
 
@@ -31,28 +35,32 @@ export function StageContent({ org, stage, occupant }: ContentProps) {
   return (
     <Stack gap={6}>
       <Group justify="space-between" wrap="nowrap" gap="xs">
-        <Text fw={650} className="clamp">
+        <Text fw={600} className="clamp">
           {stage.name}
         </Text>
         {paused ? (
           <StatusBadge status={PAUSED_STATUS_STYLE} />
         ) : (
           (occupant || failed) && (
-            <StatusBadge status={RUN_STATUS_STYLE[occupant ? occupant.stage.status : "failed"]} />
+            <StatusBadge status={occupant ? occupantStatus(occupant) : RUN_STATUS_STYLE.failed} />
           )
         )}
       </Group>
       {failed && !occupant && <FailedLink failed={failed} />}
       {current ? (
-        <Text size="sm" component="div">
-          <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: current.deploymentId }}>
-            <CommitId id={current.commitId} />
-          </Link>{" "}
-          <Text span inherit c="dimmed">
-            <RelativeTime at={current.at} /> by {current.by.name}
+        <div>
+          <CommitLine
+            commitId={current.commitId}
+            commit={current.commit}
+            deploymentId={current.deploymentId}
+            at={current.at}
+            isShort
+          />
+          <Text size="xs" c="dimmed">
+            {current.commit && `${current.commit.author.name}, `}deployed by {current.by.name}
             {current.behindBy != null && `, ${formatBehind(current.behindBy)}`}
           </Text>
-        </Text>
+        </div>
       ) : (
         <Text size="sm" c="dimmed">
           Nothing deployed yet
@@ -68,12 +76,21 @@ export function StageContent({ org, stage, occupant }: ContentProps) {
           >
             #{occupant.deployment.number}
           </Link>{" "}
-          <StatusText status={RUN_STATUS_STYLE[occupant.stage.status]} />{" "}
-          <CommitId id={occupant.deployment.resolvedCommitId ?? occupant.deployment.commitId} />
+          <StatusText status={occupantStatus(occupant)} />{" "}
+          <CommitName
+            commitId={occupant.deployment.resolvedCommitId ?? occupant.deployment.commitId}
+            commit={occupant.deployment.commit}
+          />
         </Text>
       )}
     </Stack>
   );
+}
+
+function occupantStatus(occupant: StageOccupant): StatusStyle {
+  return occupant.needsApproval
+    ? { ...APPROVAL_STATUS_STYLE.pending, label: "needs approval" }
+    : RUN_STATUS_STYLE[occupant.stage.status];
 }
 
 export function formatBehind(count: number): string {

@@ -2,10 +2,10 @@ import dagre from "@dagrejs/dagre";
 import { type Edge, Handle, type Node, type NodeProps, Position } from "@xyflow/react";
 import { useMemo } from "react";
 import type { Pipeline, Stage } from "@/api/types";
+import type { StageOccupant } from "@/data/stageOccupants";
 import { GraphCanvas } from "@/ui/GraphCanvas";
 import styles from "./pipeline.module.css";
 import { StageContent } from "./StageCards";
-import type { StageOccupant } from "./stageOccupants";
 
 const NODE = { width: 264, height: 132 };
 const GAP_PX = 48;
@@ -48,8 +48,9 @@ export default function StageGraph({ org, pipeline, occupants }: Props) {
 
 function StageNode({ data }: NodeProps) {
   const { org, stage, occupant } = data as Data;
+  const status = occupant?.needsApproval ? "waiting" : occupant?.stage.status;
   return (
-    <div className={styles.stage} data-status={stage.paused ? "paused" : occupant?.stage.status}>
+    <div className={styles.stage} data-status={stage.paused ? "paused" : status}>
       <Handle type="target" position={Position.Left} />
       <StageContent org={org} stage={stage} occupant={occupant} />
       <Handle type="source" position={Position.Right} />

@@ -1,4 +1,4 @@
-import { Radio, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { Radio, Stack, Switch, Text } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Pipeline } from "@/api/types";
@@ -7,21 +7,30 @@ import { type DeploymentRequest, useStartDeployment } from "@/data/deployments";
 import { useAccess } from "@/data/me";
 import { may } from "@/data/permissions";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { CommitInput, useCheckedCommit } from "@/ui/fields/CommitInput";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
-const COMMIT_CHARS_MAX = 255;
 type CommitSource = "head" | "commit" | "ref";
-type Props = { org: string; pipeline: Pipeline; onClose: () => void };
+type Props = {
+  org: string;
+  pipeline: Pipeline;
+  /** Deploys this commit, so that it reaches this stage. */
+  promote?: { commitId: string; to: string };
+  onClose: () => void;
+};
 
 /** Starts a deployment through all stages. */
-export function DeployPipelineDialog({ org, pipeline, onClose }: Props) {
+export function DeployPipelineDialog({ org, pipeline, promote, onClose }: Props) {
   const navigate = useNavigate();
   const start = useStartDeployment(org, pipeline.slug);
   const access = useAccess();
   const mayBypass = stageTargets(pipeline).every(stage => may(access, "gates:bypass", stage));
   const hasRepository = pipeline.repository != null;
-  const [what, setWhat] = useState<CommitSource>(hasRepository && pipeline.tracks ? "head" : "commit");
-  const [name, setName] = useState("");
+  const [what, setWhat] = useState<CommitSource>(
+    hasRepository && pipeline.tracks && !promote ? "head" : "commit",
+  );
+  const [name, setName] = useState(promote?.commitId ?? "");
+  const checked = useCheckedCommit(org, pipeline.slug, name);
   const [reason, setReason] = useState("");
   const [isBypass, setBypass] = useState(false);
   const trimmedReason = reason.trim();
@@ -33,11 +42,13 @@ export function DeployPipelineDialog({ org, pipeline, onClose }: Props) {
   return (
     <ConfirmDialog
       onClose={onClose}
-      title={`Deploy ${pipeline.name}`}
-      action={isBypass ? "Bypass gates and deploy" : "Deploy"}
+      title={promote ? `Promote ${pipeline.name} to ${promote.to}?` : `Deploy ${pipeline.name}`}
+      action={isBypass ? "Bypass gates and deploy" : promote ? "Promote" : "Deploy"}
       danger={isBypass}
       mutation={start}
-      disabled={(what !== "head" && name.trim() === "") || (isBypass && trimmedReason === "")}
+      disabled={
+        (what !== "head" && (name.trim() === "" || !checked.isChecked)) || (isBypass && trimmedReason === "")
+      }
       input={request}
       success={({ number }) => `Deployment #${number} started`}
       onSuccess={({ id }) =>
@@ -45,7 +56,7 @@ export function DeployPipelineDialog({ org, pipeline, onClose }: Props) {
       }
     >
       <Text size="sm">Deploys to {pipeline.stages.map(stage => stage.name).join(", then ")}.</Text>
-      {hasRepository && (
+      {hasRepository && !promote && (
         <Radio.Group label="Source" value={what} onChange={value => setWhat(value as CommitSource)}>
           <Stack gap={6} mt={6}>
             {pipeline.tracks && <Radio value="head" label={`Latest commit on ${pipeline.tracks}`} />}
@@ -55,14 +66,13 @@ export function DeployPipelineDialog({ org, pipeline, onClose }: Props) {
         </Radio.Group>
       )}
       {what !== "head" && (
-        <TextInput
+        <CommitInput
+          field={checked.field}
           label={what === "commit" ? "Commit" : "Branch or tag"}
           placeholder={what === "commit" ? "8a46ee3" : "release-1.4"}
           value={name}
-          maxLength={COMMIT_CHARS_MAX}
-          onChange={event => setName(event.currentTarget.value)}
+          onChange={setName}
           data-autofocus
-          spellCheck={false}
         />
       )}
       <ReasonField withAsterisk={isBypass} value={reason} onChange={setReason} />

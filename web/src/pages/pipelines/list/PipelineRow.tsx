@@ -56,14 +56,25 @@ function StageChip({ stage }: { stage: Stage }) {
       className={styles.chip}
       data-empty={stage.current ? undefined : true}
       data-failed={stage.failed ? true : undefined}
+      data-behind={stage.current?.behindBy ? true : undefined}
     >
       <span className={styles.quiet}>
         {stage.name}
-        {stage.failed && `: #${stage.failed.number} failed`}
+        {stage.failed
+          ? `: #${stage.failed.number} failed`
+          : stage.current?.behindBy
+            ? `: ${stage.current.behindBy} behind`
+            : ""}
       </span>
-      <span className="commit">{stage.current ? formatCommit(stage.current.commitId) : "not deployed"}</span>
+      <StageCommit current={stage.current} />
     </span>
   );
+}
+
+function StageCommit({ current }: Pick<Stage, "current">) {
+  if (!current) return <span className={styles.quiet}>not deployed</span>;
+  if (!current.commit) return <span className="commit">{formatCommit(current.commitId)}</span>;
+  return <span title={current.commit.commitId}>{current.commit.title}</span>;
 }
 
 function formatEnvironmentCount(count: number): string {

@@ -13,6 +13,7 @@ const CONNECTION: RepositoryConnection = {
   isVerified: false,
   verifiedAt: null,
   error: null,
+  app: null,
   instructions: ["Open the settings of the repository", "Add a webhook"],
   createdAt: "2026-11-18T12:00:00Z",
   updatedAt: "2026-11-18T12:00:00Z",

@@ -1,4 +1,4 @@
-import { Alert, Button, Card, Group, Stack, Text, Title } from "@mantine/core";
+import { Alert, Anchor, Button, Card, Group, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconCheck, IconHourglass } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -19,12 +19,19 @@ import { HookDeliveryTable } from "./HookDeliveryTable";
 const VERIFIED: StatusStyle = { label: "connected", tone: "good", icon: IconCheck };
 const WAITING: StatusStyle = { label: "waiting", tone: "warn", icon: IconHourglass };
 
+type CardProps = {
+  repositoryId: string;
+  /** Opens the dialog to connect the repository through a GitHub App. */
+  opensApp?: boolean;
+};
+
 /** The connection of a repository to its forge, and the deliveries of the forge. */
-export function ConnectionCard({ repositoryId }: { repositoryId: string }) {
+export function ConnectionCard({ repositoryId, opensApp = false }: CardProps) {
   const mayWrite = usePermission("repositories:write");
   const connection = useQuery(connectionQuery(useOrg(), repositoryId));
   // Open until the user closes it, also after the connection exists: it shows the secret.
   const [isConnecting, setConnecting] = useState(false);
+  const [isAppOpen, setAppOpen] = useState(opensApp);
   return (
     <>
       <Card component="section" aria-label="Connection">
@@ -56,6 +63,9 @@ export function ConnectionCard({ repositoryId }: { repositoryId: string }) {
         </Card>
       )}
       {isConnecting && <ConnectDialog repositoryId={repositoryId} onClose={() => setConnecting(false)} />}
+      {isAppOpen && mayWrite && connection.data === null && (
+        <ConnectDialog repositoryId={repositoryId} way="app" onClose={() => setAppOpen(false)} />
+      )}
     </>
   );
 }
@@ -116,7 +126,15 @@ function ConnectionSummary({ repositoryId, connection }: SummaryProps) {
           </Text>
         </Alert>
       )}
-      {!connection.verifiedAt && (
+      {connection.app && (
+        <Text size="sm" c="dimmed">
+          Through the GitHub App {connection.app.name},{" "}
+          <Anchor href={connection.app.installUrl} inherit>
+            choose its repositories
+          </Anchor>
+        </Text>
+      )}
+      {!connection.verifiedAt && !connection.app && (
         <>
           <Snippet label="URL of the webhook" text={connection.hookUrl} />
           <InstructionList of={connection} />

@@ -1,5 +1,5 @@
-import { List, NativeSelect, Text } from "@mantine/core";
-import { useState } from "react";
+import { List, NativeSelect, SegmentedControl, Text } from "@mantine/core";
+import { type ReactNode, useState } from "react";
 import type { ConnectionWithSecret, ForgeName, RepositoryConnection } from "@/api/types";
 import { useConnectRepository } from "@/data/connections";
 import { useOrg } from "@/data/me";
@@ -8,16 +8,45 @@ import { Snippet } from "@/ui/Copy";
 import { OneTimeSecretDialog } from "@/ui/OneTimeSecretDialog";
 import { toast } from "@/ui/toast";
 import { FORGE_LABELS } from "../forgeLabels";
+import { AppConnectDialog } from "./AppConnectDialog";
 
 const FORGES = [
   { value: "", label: "Recognize by host name" },
   ...Object.entries(FORGE_LABELS).map(([value, label]) => ({ value, label })),
 ];
 
-type Props = { repositoryId: string; onClose: () => void };
+const WAYS = [
+  { value: "webhook", label: "Webhook" },
+  { value: "app", label: "GitHub App" },
+];
 
-/** Connects a repository to its forge. If Berth could not create the webhook there, shows what to enter, once. */
-export function ConnectDialog({ repositoryId, onClose }: Props) {
+export type ConnectionWay = "webhook" | "app";
+
+type Props = { repositoryId: string; way?: ConnectionWay; onClose: () => void };
+
+/** Connects a repository to its forge, with a webhook or through a GitHub App. */
+export function ConnectDialog({ repositoryId, way: first = "webhook", onClose }: Props) {
+  const [way, setWay] = useState(first);
+  const control = (
+    <SegmentedControl
+      aria-label="How to connect"
+      data={WAYS}
+      value={way}
+      onChange={value => setWay(value as ConnectionWay)}
+    />
+  );
+  const Dialog = way === "app" ? AppConnectDialog : WebhookDialog;
+  return (
+    <Dialog repositoryId={repositoryId} onClose={onClose}>
+      {control}
+    </Dialog>
+  );
+}
+
+export type WayDialogProps = { repositoryId: string; onClose: () => void; children: ReactNode };
+
+/** Connects a repository with a webhook. If Berth could not create it on the forge, shows what to enter, once. */
+function WebhookDialog({ repositoryId, onClose, children }: WayDialogProps) {
   const connect = useConnectRepository(useOrg(), repositoryId);
   const [forge, setForge] = useState("");
   if (connect.data?.secret) return <SecretDialog connection={connect.data} onClose={onClose} />;
@@ -34,6 +63,7 @@ export function ConnectDialog({ repositoryId, onClose }: Props) {
         onClose();
       }}
     >
+      {children}
       <Text size="sm">
         The forge then notifies Berth about pushes and pull requests. With a credential that allows it, Berth
         creates the webhook itself.

@@ -1,4 +1,4 @@
-import { Alert, Button, Card, Code, Group, List, Stack, Text } from "@mantine/core";
+import { Alert, Button, Card, Code, Group, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconGitBranch, IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -6,19 +6,19 @@ import type { Repository } from "@/api/types";
 import { useOrg, usePermission } from "@/data/me";
 import { repositoriesQuery, useSyncRepository } from "@/data/repositories";
 import { CommitId } from "@/ui/CommitId";
-import { Snippet } from "@/ui/Copy";
 import { EmptyState } from "@/ui/EmptyState";
-import { Link } from "@/ui/Link";
+import { Link, LinkButton } from "@/ui/Link";
 import { SettingsList } from "@/ui/lists/SettingsList";
 import { RelativeTime } from "@/ui/RelativeTime";
-import { FIRST_PIPELINE, FIRST_PIPELINE_PATH } from "@/ui/snippets";
+import { NewRepositoryDialog } from "@/ui/repositories/NewRepositoryDialog";
 import { toast } from "@/ui/toast";
-import { NewRepositoryDialog } from "../dialogs/NewRepositoryDialog";
 import { RemoveRepositoryDialog } from "../dialogs/RemoveRepositoryDialog";
+import { SyncFindings } from "../SyncFindings";
 
 export function RepositoriesPage() {
   const mayWrite = usePermission("repositories:write");
-  const repositories = useQuery(repositoriesQuery(useOrg()));
+  const org = useOrg();
+  const repositories = useQuery(repositoriesQuery(org));
   const [isAdding, setAdding] = useState(false);
   const [removing, setRemoving] = useState<Repository | null>(null);
   return (
@@ -32,12 +32,12 @@ export function RepositoriesPage() {
       )}
       empty={
         <EmptyState icon={IconGitBranch} title="No repositories yet">
-          <Stack gap="sm" w="100%">
-            <div>
-              Commit a pipeline as <Code>{FIRST_PIPELINE_PATH}</Code>, then add the repository here.
-            </div>
-            <Snippet label="Example pipeline" text={FIRST_PIPELINE} />
-          </Stack>
+          <div>
+            Commit a pipeline as <Code>.berth/SLUG/pipeline.yaml</Code>, then add the repository here.
+          </div>
+          <LinkButton to="/o/$org/welcome" params={{ org }} variant="default">
+            Choose a template
+          </LinkButton>
         </EmptyState>
       }
     >
@@ -116,20 +116,7 @@ function RepositoryCard({ repository, mayWrite, remove }: RowProps) {
           </Text>
         </Alert>
       )}
-      {repository.problems.map(problem => (
-        <Alert key={problem.path} mt="sm" color="lantern" icon={<IconAlertTriangle />} title={problem.path}>
-          <Text size="sm" className="wrap">
-            {problem.message}
-          </Text>
-          <List size="sm">
-            {problem.diagnostics.map(each => (
-              <List.Item key={`${each.pointer}${each.code}${each.line}`} className="wrap">
-                Line {each.line}: {each.message} {each.suggestion}
-              </List.Item>
-            ))}
-          </List>
-        </Alert>
-      ))}
+      <SyncFindings repository={repository} />
     </Card>
   );
 }

@@ -29,7 +29,7 @@ export function NewTokenDialog({ onClose, members }: Props) {
   const { name, days, ownerId } = form.values;
   const [draft, setDraft] = useState(UNRESTRICTED);
   const restrictTo = toRestriction(draft);
-  const services = members.filter(each => each.kind === "service");
+  const services = members.filter(each => each.kind !== "person");
   const made = create.data?.token;
   if (made) {
     return (

@@ -12,8 +12,8 @@ import { EmptyState } from "@/ui/EmptyState";
 import { ActionsCell, LabelledCell } from "@/ui/lists/ResponsiveTable";
 import { SettingsList } from "@/ui/lists/SettingsList";
 import { RelativeTime } from "@/ui/RelativeTime";
+import { RevokeTokenDialog } from "@/ui/tokens/RevokeTokenDialog";
 import { NewTokenDialog } from "../dialogs/NewTokenDialog";
-import { RevokeTokenDialog } from "../dialogs/RevokeTokenDialog";
 
 export function TokensPage() {
   const org = useOrg();

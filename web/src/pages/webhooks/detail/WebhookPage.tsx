@@ -1,4 +1,4 @@
-import { Alert, Badge, Button, Card, Group, Stack, Text, Title } from "@mantine/core";
+import { Alert, Badge, Button, Card, Code, Group, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconSend } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
@@ -7,14 +7,16 @@ import type { Webhook } from "@/api/types";
 import { usePermission } from "@/data/me";
 import { useChangeWebhook, usePingWebhook, webhookQuery } from "@/data/webhooks";
 import { webhookStatusStyle } from "@/theme/status";
+import { escapeBidi } from "@/ui/escape";
+import { formatEventKind } from "@/ui/events/eventKind";
 import { Page } from "@/ui/Page";
 import { QueryResult } from "@/ui/QueryResult";
 import { RelativeTime } from "@/ui/RelativeTime";
 import { StatusBadge } from "@/ui/StatusBadge";
 import { toast } from "@/ui/toast";
 import { DeleteWebhookDialog } from "../dialogs/DeleteWebhookDialog";
+import { DisableWebhookDialog } from "../dialogs/DisableWebhookDialog";
 import { EditWebhookDialog } from "../dialogs/EditWebhookDialog";
-import { formatEventKind } from "../dialogs/EventKindPicker";
 import { RotateSecretDialog } from "../dialogs/RotateSecretDialog";
 import { DeliveryTable } from "./DeliveryTable";
 
@@ -55,7 +57,7 @@ export function WebhookPage() {
             <Title order={2} mb="sm">
               Deliveries
             </Title>
-            <DeliveryTable webhookId={webhookId} />
+            <DeliveryTable webhook={found} />
           </Card>
         </Page>
       )}
@@ -68,7 +70,7 @@ function WebhookActions({ webhook }: { webhook: Webhook }) {
   const mayWrite = usePermission("webhooks:write");
   const ping = usePingWebhook(org, webhookId);
   const change = useChangeWebhook(org, webhookId);
-  const [open, setOpen] = useState<"change" | "rotate" | "remove" | null>(null);
+  const [open, setOpen] = useState<"change" | "disable" | "rotate" | "remove" | null>(null);
   const close = () => setOpen(null);
   if (!mayWrite) return null;
   const answer = ping.data;
@@ -87,13 +89,12 @@ function WebhookActions({ webhook }: { webhook: Webhook }) {
           variant="default"
           loading={change.isPending}
           onClick={() =>
-            change.mutate(
-              { isActive: !webhook.isActive },
-              {
-                onSuccess: () => toast.success(webhook.isActive ? "Webhook disabled" : "Webhook enabled"),
-                onError: toast.problem,
-              },
-            )
+            webhook.isActive
+              ? setOpen("disable")
+              : change.mutate(
+                  { isActive: true },
+                  { onSuccess: () => toast.success("Webhook enabled"), onError: toast.problem },
+                )
           }
         >
           {webhook.isActive ? "Disable" : "Enable"}
@@ -114,7 +115,13 @@ function WebhookActions({ webhook }: { webhook: Webhook }) {
           {answer.durationMs} ms
         </Text>
       )}
+      {answer?.excerpt && (
+        <Code block tabIndex={0} aria-label="Response" style={{ overflow: "auto", maxHeight: 200 }}>
+          {escapeBidi(answer.excerpt)}
+        </Code>
+      )}
       {open === "change" && <EditWebhookDialog webhook={webhook} onClose={close} />}
+      {open === "disable" && <DisableWebhookDialog webhook={webhook} onClose={close} />}
       {open === "rotate" && <RotateSecretDialog webhook={webhook} onClose={close} />}
       {open === "remove" && <DeleteWebhookDialog webhook={webhook} onClose={close} />}
     </Stack>

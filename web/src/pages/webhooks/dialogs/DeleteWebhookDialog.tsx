@@ -19,7 +19,10 @@ export function DeleteWebhookDialog({ webhook, onClose }: { webhook: Webhook; on
       success={() => `${webhook.name} deleted`}
       onSuccess={() => navigate({ to: "/o/$org/settings/webhooks", params: { org } })}
     >
-      <Text size="sm">Pending deliveries are discarded.</Text>
+      <Text size="sm">
+        {webhook.url} receives no further events. Pending deliveries are discarded, and past ones are no
+        longer listed.
+      </Text>
     </ConfirmDialog>
   );
 }

@@ -4,7 +4,7 @@ import type { Webhook } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { useChangeWebhook } from "@/data/webhooks";
 import { ConfirmDialog } from "@/ui/ConfirmDialog";
-import { EventKindPicker } from "./EventKindPicker";
+import { EventKindPicker } from "@/ui/events/EventKindPicker";
 
 /** Edits the URL and the events of a webhook. */
 export function EditWebhookDialog({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {

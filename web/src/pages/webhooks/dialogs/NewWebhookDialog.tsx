@@ -3,9 +3,9 @@ import { useForm } from "@mantine/form";
 import type { Webhook } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { useCreateWebhook } from "@/data/webhooks";
+import { EventKindPicker } from "@/ui/events/EventKindPicker";
 import { OneTimeSecretDialog } from "@/ui/OneTimeSecretDialog";
 import { ProblemPanel } from "@/ui/ProblemPanel";
-import { EventKindPicker } from "./EventKindPicker";
 
 type Values = { name: string; url: string; format: "standard" | "slack"; kinds: Webhook["kinds"] };
 

@@ -1,17 +1,19 @@
-import { Alert, Button, Card, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconEye, IconZoomQuestion } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Analysis } from "@/api/types";
+import type { Analysis, Deployment, Pipeline } from "@/api/types";
 import { analysesQuery, analysisQuery, analysisSettingsQuery, useAnalyzeStep } from "@/data/analyses";
 import { usePermission } from "@/data/me";
 import { toast } from "@/ui/toast";
+import { FailureStatement } from "../FailureStatement";
 import { AnalysisResult } from "./AnalysisResult";
 import { PreviewDialog } from "./PreviewDialog";
 
 type Props = {
   org: string;
-  deploymentId: string;
+  deployment: Deployment;
+  pipeline: Pipeline | undefined;
   stepId: string;
   /** The attempt shown; zero if the step never ran. */
   attempt: number;
@@ -19,21 +21,23 @@ type Props = {
   isLast: boolean;
   /** Whether the user may analyze failures of this deployment. */
   mayRun: boolean;
+  /** What failed; shown until the cause is found. */
+  statement: string;
   /** Called when a link into the log is clicked. */
   onLines: (lines: string) => void;
 };
 
 /** Failure analysis of a step: the button to start it, its progress and its result. */
 export function AnalysisPanel(props: Props) {
-  const { org, deploymentId, stepId, attempt, isLast, mayRun } = props;
-  const all = useQuery(analysesQuery(org, deploymentId));
+  const { org, deployment, stepId, attempt, isLast, mayRun, statement } = props;
+  const all = useQuery(analysesQuery(org, deployment.id));
   const found = all.data?.data.find(each => each.stepId === stepId && each.attempt === attempt);
-  if (!all.data || (!found && !(isLast && mayRun))) return null;
-  if (!found) return <StartAnalysis {...props} />;
+  if (found) return <AnalysisView {...props} listed={found} />;
   return (
-    <Card component="section" aria-label="Why it failed" padding="md">
-      <AnalysisView {...props} listed={found} />
-    </Card>
+    <Stack gap="xs">
+      <FailureStatement text={statement} />
+      {all.data && isLast && mayRun && <StartAnalysis {...props} />}
+    </Stack>
   );
 }
 
@@ -48,6 +52,7 @@ function AnalysisView({ listed, ...props }: Props & { listed: Analysis }) {
     case "failed":
       return (
         <Stack gap="sm">
+          <FailureStatement text={props.statement} />
           <Alert color="lantern" icon={<IconAlertTriangle />} title="Analysis failed">
             <Text size="sm" className="wrap">
               {analysis.error}
@@ -58,15 +63,20 @@ function AnalysisView({ listed, ...props }: Props & { listed: Analysis }) {
       );
     default:
       return (
-        <Group gap="sm" role="status">
-          <IconZoomQuestion size={20} className="busy-dot" aria-hidden />
-          <Text fw={600}>{analysis.status === "queued" ? "Analysis queued…" : "Analyzing the failure…"}</Text>
-          <Text size="sm" c="dimmed">
-            {analysis.actor.type === "system"
-              ? "Started automatically by the pipeline"
-              : `Started by ${analysis.actor.name}`}
-          </Text>
-        </Group>
+        <Stack gap="xs">
+          <FailureStatement text={props.statement} />
+          <Group gap="sm" role="status">
+            <IconZoomQuestion size={18} className="busy-dot" aria-hidden />
+            <Text size="sm">
+              {analysis.status === "queued" ? "Analysis queued…" : "Analyzing the failure…"}
+            </Text>
+            <Text size="sm" c="dimmed">
+              {analysis.actor.type === "system"
+                ? "Started automatically by the pipeline"
+                : `Started by ${analysis.actor.name}`}
+            </Text>
+          </Group>
+        </Stack>
       );
   }
 }
@@ -78,7 +88,7 @@ function StartAnalysis(props: Props) {
   const [isPreviewing, setPreviewing] = useState(false);
   const hasModel = settings.data !== undefined && settings.data.provider !== "none";
   return (
-    <Group gap="sm" component="section" aria-label="Why it failed">
+    <Group gap="sm">
       <AnalyzeButton {...props} label="Analyze failure" />
       {hasModel && (
         <Button
@@ -97,7 +107,7 @@ function StartAnalysis(props: Props) {
       {isPreviewing && (
         <PreviewDialog
           org={props.org}
-          deploymentId={props.deploymentId}
+          deploymentId={props.deployment.id}
           stepId={props.stepId}
           onClose={() => setPreviewing(false)}
         />
@@ -106,8 +116,8 @@ function StartAnalysis(props: Props) {
   );
 }
 
-function AnalyzeButton({ org, deploymentId, stepId, label }: Props & { label: string }) {
-  const analyse = useAnalyzeStep(org, deploymentId);
+function AnalyzeButton({ org, deployment, stepId, label }: Props & { label: string }) {
+  const analyse = useAnalyzeStep(org, deployment.id);
   return (
     <Button
       size="xs"

@@ -1,7 +1,8 @@
-import { Badge, Group, List, Stack, Text, Title } from "@mantine/core";
-import { IconListSearch, IconSparkles } from "@tabler/icons-react";
+import { Button, Group, List, Stack, Text } from "@mantine/core";
+import { IconChevronDown, IconChevronUp, IconListSearch, IconSparkles } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import type { Analysis } from "@/api/types";
+import { useId, useState } from "react";
+import type { Analysis, Deployment, Pipeline } from "@/api/types";
 import { analysisQuery } from "@/data/analyses";
 import {
   CONFIDENCE_LABEL,
@@ -14,49 +15,104 @@ import { escapeBidi } from "@/ui/escape";
 import { InlineCode } from "@/ui/InlineCode";
 import { Link } from "@/ui/Link";
 import { RelativeTime } from "@/ui/RelativeTime";
+import { FailureStatement } from "../FailureStatement";
 import { EvidenceList, LinesLink } from "./EvidenceList";
+import { FixActions } from "./FixActions";
 import { ModelRequests } from "./ModelRequests";
-import { SuggestedFix } from "./SuggestedFix";
-
-type Props = { org: string; analysis: Analysis; mayRun: boolean; onLines: (lines: string) => void };
+import { PullRequestStatus, SuggestedFix } from "./SuggestedFix";
 
 const NEW_LINES_SHOWN_MAX = 8;
 
-/** Result of an analysis: cause, evidence, advice and suggested fix. */
-export function AnalysisResult({ org, analysis, mayRun, onLines }: Props) {
-  const { rootCause, category, confidence, advice, note, evidence, newLines } = analysis;
+type Props = {
+  org: string;
+  deployment: Deployment;
+  pipeline: Pipeline | undefined;
+  analysis: Analysis;
+  mayRun: boolean;
+  /** What failed; shown if the cause was not found. */
+  statement: string;
+  onLines: (lines: string) => void;
+};
+
+/** Result of an analysis: cause, advice and the actions on the fix; evidence and diff on request. */
+export function AnalysisResult(props: Props) {
+  const { org, deployment, pipeline, analysis, mayRun, statement, onLines } = props;
+  const { rootCause, advice, note, evidence, suggestedFix, requests } = analysis;
+  const [isOpen, setOpen] = useState(false);
+  const details = useId();
+  const cited = evidence.find(each => each.supported);
+  const shown = suggestedFix ? "evidence and fix" : "evidence";
+  const hasDetails = evidence.length > 0 || suggestedFix != null || requests.length > 0;
   return (
-    <Stack gap="md">
-      <Stack gap={6}>
-        <Group gap="xs">
-          <Title order={3} fz="md">
-            {rootCause ? "Why it failed" : "Cause not found"}
-          </Title>
-          {category && (
-            <Badge color="gray" c="inherit">
-              {formatCategory(category)}
-            </Badge>
-          )}
-          {confidence && (
-            <Badge color="gray" c="inherit">
-              {CONFIDENCE_LABEL[confidence]}
-            </Badge>
-          )}
-        </Group>
-        <Text fz="lg" fw={550} className="wrap" lh={1.4}>
-          {escapeBidi(
-            rootCause ??
-              (evidence.length > 0
+    <Stack gap="xs">
+      <Group justify="space-between" align="flex-start" gap="sm">
+        <Stack gap={4} style={{ flex: "1 1 20rem", minWidth: 0 }}>
+          <FailureStatement text={escapeBidi(rootCause ?? statement)} />
+          {!rootCause && (
+            <Text size="sm">
+              {evidence.length > 0
                 ? "The log does not show the cause. Check these lines first."
-                : "Neither the log nor the exit status shows the cause."),
+                : "Neither the log nor the exit status shows the cause."}
+            </Text>
           )}
-        </Text>
-        {advice && (
-          <Text className="wrap">
-            <b>What to do:</b> <InlineCode text={advice} />
+          {advice && (
+            <Text size="sm" className="wrap">
+              <b>What to do:</b> <InlineCode text={advice} />
+            </Text>
+          )}
+          {note && (
+            <Text size="sm" c="var(--berth-warn)" className="wrap">
+              {escapeBidi(note)}
+            </Text>
+          )}
+        </Stack>
+        {suggestedFix && (
+          <FixActions
+            org={org}
+            deployment={deployment}
+            pipeline={pipeline}
+            analysis={analysis}
+            mayRun={mayRun}
+          />
+        )}
+      </Group>
+      {analysis.pullRequest && <PullRequestStatus pull={analysis.pullRequest} />}
+      <Group gap="md">
+        {cited && (
+          <Text size="sm">
+            <LinesLink org={org} analysis={analysis} lines={cited} onLines={onLines}>
+              Show {formatLines(cited).toLowerCase()}
+            </LinesLink>
           </Text>
         )}
-      </Stack>
+        {hasDetails && (
+          <Button
+            size="compact-sm"
+            variant="subtle"
+            aria-expanded={isOpen}
+            aria-controls={isOpen ? details : undefined}
+            rightSection={isOpen ? <IconChevronUp size={14} /> : <IconChevronDown size={14} />}
+            onClick={() => setOpen(!isOpen)}
+          >
+            {isOpen ? "Hide" : "Show"} {shown}
+          </Button>
+        )}
+        <AnalysisSource analysis={analysis} />
+      </Group>
+      {isOpen && (
+        <div id={details}>
+          <AnalysisDetails {...props} />
+        </div>
+      )}
+    </Stack>
+  );
+}
+
+/** Evidence, new lines, diff, and requests to a model. */
+function AnalysisDetails({ org, analysis, onLines }: Props) {
+  const { evidence, newLines, suggestedFix } = analysis;
+  return (
+    <Stack gap="md" pt="xs">
       {evidence.length > 0 && <EvidenceList analysis={analysis} org={org} onLines={onLines} />}
       {newLines.length > 0 && (
         <Group gap="xs" fz="sm">
@@ -79,30 +135,23 @@ export function AnalysisResult({ org, analysis, mayRun, onLines }: Props) {
           )}
         </Group>
       )}
-      {analysis.suggestedFix && (
-        <SuggestedFix org={org} analysis={analysis} fix={analysis.suggestedFix} mayRun={mayRun} />
-      )}
-      {note && (
-        <Text size="sm" c="var(--berth-warn)" className="wrap">
-          {escapeBidi(note)}
-        </Text>
-      )}
-      <Stack gap={4}>
-        <AnalysisSource analysis={analysis} />
-        {analysis.reusedFrom && <EarlierAnalysis org={org} analysisId={analysis.reusedFrom} />}
-        <ModelRequests requests={analysis.requests} />
-      </Stack>
+      {suggestedFix && <SuggestedFix fix={suggestedFix} />}
+      {analysis.reusedFrom && <EarlierAnalysis org={org} analysisId={analysis.reusedFrom} />}
+      <ModelRequests requests={analysis.requests} />
     </Stack>
   );
 }
 
+/** Category, confidence, analyzer, and who requested the analysis. */
 function AnalysisSource({ analysis }: { analysis: Analysis }) {
   const Icon = isModelAnalyzer(analysis.analyser) ? IconSparkles : IconListSearch;
-  const { actor, usage, finishedAt } = analysis;
+  const { actor, usage, finishedAt, category, confidence } = analysis;
+  const kind = [category && formatCategory(category), confidence && CONFIDENCE_LABEL[confidence]];
   return (
-    <Group gap={6} c="dimmed" fz="sm" wrap="nowrap" align="flex-start">
+    <Group gap={6} c="dimmed" fz="sm" wrap="nowrap" align="flex-start" style={{ minWidth: 0 }}>
       <Icon size={16} aria-hidden style={{ flex: "none", marginTop: 2 }} />
       <Text size="sm" className="wrap">
+        {kind.filter(Boolean).map(each => `${each} · `)}
         {formatAnalyser(analysis)}
         {usage && `, ${(usage.inputTokens + usage.outputTokens).toLocaleString()} tokens`} ·{" "}
         {actor.type === "system" ? "run automatically" : `requested by ${actor.name}`}

@@ -16,7 +16,7 @@ type Props = { stages: DeploymentStage[]; chosen: string | undefined; onChoose: 
 type StageData = { stage: DeploymentStage };
 type StepData = { step: DeploymentStep; isChosen: boolean; onChoose: (stepId: string) => void };
 
-/** Graph of a deployment: stages from left to right, each with its steps and their dependencies. */
+/** Graph of a deployment: stages from top to bottom, each with its steps and their dependencies. */
 export default function DeploymentGraph({ stages, chosen, onChoose }: Props) {
   const placed = useMemo(() => layoutStages(stages), [stages]);
   const nodes = useMemo(() => {
@@ -79,10 +79,9 @@ export default function DeploymentGraph({ stages, chosen, onChoose }: Props) {
 
 function StageNode({ data }: NodeProps) {
   const { stage } = data as StageData;
-  const at = { top: 24 };
   return (
     <div className={styles.stage} data-status={stage.status}>
-      <Handle type="target" id="in" position={Position.Left} style={at} />
+      <Handle type="target" id="in" position={Position.Top} />
       <div className={styles.head}>
         <Text fw={650} size="sm" className="clamp">
           {stage.name}
@@ -99,7 +98,7 @@ function StageNode({ data }: NodeProps) {
           {ENDED.includes(stage.status) ? "No steps ran" : "Steps appear when the stage starts"}
         </Text>
       )}
-      <Handle type="source" id="out" position={Position.Right} style={at} />
+      <Handle type="source" id="out" position={Position.Bottom} />
     </div>
   );
 }

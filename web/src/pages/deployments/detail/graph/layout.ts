@@ -1,9 +1,9 @@
-/** Positions of a deployment's stages, from left to right, and of their steps, from top to bottom. */
+/** Positions of a deployment's stages and of their steps, from top to bottom. */
 import dagre from "@dagrejs/dagre";
 import type { DeploymentStage } from "@/api/types";
 
 export const STEP = { width: 196, height: 42 };
-const STAGE = { head: 44, pad: 14, gap: 44, widthMin: 196 + 2 * 14, emptyHeight: 40 };
+const STAGE = { head: 44, pad: 14, gap: 28, widthMin: 196 + 2 * 14, emptyHeight: 40 };
 const BETWEEN = { steps: 12, ranks: 22 };
 
 export type PlacedNode = { id: string; x: number; y: number; width: number; height: number };
@@ -18,27 +18,26 @@ export function layoutStages(stages: DeploymentStage[]): {
   width: number;
   height: number;
 } {
+  const inners = stages.map(stage => ({ stage, inner: layoutSteps(stage) }));
+  const width = Math.max(STAGE.widthMin, ...inners.map(({ inner }) => inner.width + 2 * STAGE.pad));
   const placed: PlacedStage[] = [];
-  let x = 0;
-  for (const stage of stages) {
-    const inner = layoutSteps(stage);
-    const width = Math.max(STAGE.widthMin, inner.width + 2 * STAGE.pad);
+  let y = 0;
+  for (const { stage, inner } of inners) {
     const shift = (width - inner.width) / 2;
     const height = STAGE.head + (inner.height || STAGE.emptyHeight) + STAGE.pad;
     placed.push({
       id: stage.name,
       stage,
-      x,
-      y: 0,
+      x: 0,
+      y,
       width,
       height,
       links: inner.links,
       steps: inner.steps.map(step => ({ ...step, x: step.x + shift, y: step.y + STAGE.head })),
     });
-    x += width + STAGE.gap;
+    y += height + STAGE.gap;
   }
-  const height = Math.max(0, ...placed.map(each => each.height));
-  return { stages: placed, width: Math.max(0, x - STAGE.gap), height };
+  return { stages: placed, width, height: Math.max(0, y - STAGE.gap) };
 }
 
 function layoutSteps(stage: DeploymentStage) {

@@ -46,6 +46,7 @@ function TestLog({ buffer, rows }: { buffer: LogBuffer; rows: VisibleRows }) {
           wrap={false}
           isFollowing={false}
           wasWatched={false}
+          isFull={false}
           start={0}
           handle={{ current: null }}
           onFollow={nothing}

@@ -12,9 +12,9 @@ import { useRoomBelow } from "./useRoomBelow";
 
 export const LINE_PX = 20;
 const BOX_PX_MIN = 3 * LINE_PX;
-/** A followed log fits into the window, unless less than this is left of it. */
-const FOLLOWED_PX_MIN = 16 * LINE_PX;
-/** Margin below a followed log. */
+/** The log fills the window below it, unless less than this is left of it. */
+const FILLED_PX_MIN = 16 * LINE_PX;
+/** Margin below the log. */
 const BELOW_PX = 16;
 /** Space for the horizontal scrollbar. */
 const SCROLLBAR_PX = 24;
@@ -44,6 +44,8 @@ type Props = {
   isFollowing: boolean;
   /** Whether the log grew while it was shown. */
   wasWatched: boolean;
+  /** Whether the log covers the window. */
+  isFull: boolean;
   start: number;
   handle: RefObject<VirtuosoHandle | null>;
   onFollow: (follow: boolean) => void;
@@ -123,10 +125,12 @@ export function LogLines(props: Props) {
       if (!buffer.line(rows.lineAt(row))) return requestVisible();
   }, [version, buffer, rows, requestVisible]);
 
-  const room = useRoomBelow(props.wasWatched ? scroller : null);
-  const roomPx = room === null ? "68vh" : `${Math.max(FOLLOWED_PX_MIN, room - BELOW_PX)}px`;
+  const room = useRoomBelow(scroller);
+  const isRoomy = room !== null && room - BELOW_PX >= FILLED_PX_MIN;
+  // Far down the page, a followed log stays small, so that its newest line is in the window after one scroll.
+  const roomPx = isRoomy ? `${room - BELOW_PX}px` : props.wasWatched ? `${FILLED_PX_MIN}px` : "68vh";
   const contentPx = wrap && rows.count > 3 ? roomPx : `${rows.count * LINE_PX + SCROLLBAR_PX}px`;
-  const height = `max(${BOX_PX_MIN}px, min(68vh, ${roomPx}, ${contentPx}))`;
+  const height = props.isFull ? "100%" : `max(${BOX_PX_MIN}px, min(${roomPx}, ${contentPx}))`;
   // The newest line stays visible while the box grows, unless the user is looking at another part of the page.
   // biome-ignore lint/correctness/useExhaustiveDependencies: runs when the height changes
   useEffect(() => {
@@ -142,6 +146,7 @@ export function LogLines(props: Props) {
         style={{ height }}
         scrollerRef={element => setScroller(element instanceof HTMLElement ? element : null)}
         tabIndex={0}
+        data-autofocus={props.isFull || undefined}
         role="region"
         aria-label={props.label}
         totalCount={rows.count}

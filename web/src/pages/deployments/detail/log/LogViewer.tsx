@@ -1,9 +1,11 @@
 import { Box, Group, Skeleton, Stack, Text } from "@mantine/core";
+import { useMergedRef } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { VirtuosoHandle } from "react-virtuoso";
 import { type LogSource, searchLog } from "@/data/logs";
 import { ProblemPanel } from "@/ui/ProblemPanel";
+import { useShortcuts } from "@/ui/shortcuts";
 import { detectFailingLine } from "./failingLine";
 import { findGroup, initiallyFolded, VisibleRows } from "./groups";
 import { LogLines } from "./LogLines";
@@ -12,6 +14,7 @@ import { LogToolbar } from "./LogToolbar";
 import styles from "./log.module.css";
 import { formatRange, type LineRange, parseRange, selectLine } from "./range";
 import { SearchMatches } from "./SearchMatches";
+import { useFullScreen } from "./useFullScreen";
 import { useLog } from "./useLog";
 import { type LineTarget, useScrollToLines } from "./useScrollToLines";
 
@@ -28,6 +31,9 @@ type Props = {
   jump: LineTarget | null;
   onView: (view: LogView) => void;
 };
+
+/** Too narrow for the lines of most logs, which are wrapped at first. */
+const NARROW_QUERY = "(max-width: 48em)";
 
 /** Log viewer. Opens at the lines in the URL, at the failing line, or follows the end while the log grows. */
 export default function LogViewer(props: Props) {
@@ -53,7 +59,9 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
   const q = view.q ?? "";
   const handle = useRef<VirtuosoHandle>(null);
   const frame = useRef<HTMLDivElement>(null);
-  const [wrap, setWrap] = useState(false);
+  const full = useFullScreen();
+  const frameRef = useMergedRef(frame, full.trap);
+  const [wrap, setWrap] = useState(() => matchMedia(NARROW_QUERY).matches);
   const [failing, setFailing] = useState<number | null>(() => (hasFailed ? findFailingLine(log) : null));
   const [isFollowing, setFollowing] = useState(!state.isComplete && chosen === null);
   // A group that was followed does not fold when it ends.
@@ -90,6 +98,11 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
     },
     [folded],
   );
+  const areAllFolded = groups.length > 0 && groups.every(group => folded.has(group.line));
+  const foldAll = () => {
+    setFollowing(false);
+    setToggled(new Map(groups.map(group => [group.line, !areAllFolded])));
+  };
   const goTo = useCallback(
     (line: number) => {
       setFollowing(false);
@@ -137,11 +150,21 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
     goTo(line);
   };
 
+  useShortcuts({
+    f: full.toggle,
+    w: () => setWrap(!wrap),
+    z: foldAll,
+    n: () => stepMatch(1),
+    p: () => stepMatch(-1),
+    e: () => failing !== null && goTo(failing),
+    b: () => (state.isComplete ? goTo(state.lines) : setFollowing(true)),
+  });
+
   const start = rows.rowOf(chosen?.from ?? failing ?? (state.isComplete ? 1 : state.lines));
   return (
     <div
-      ref={frame}
-      className={styles.frame}
+      ref={frameRef}
+      className={`${styles.frame} ${full.isFull ? styles.full : ""}`}
       data-log-lines={state.lines}
       data-log-complete={state.isComplete}
     >
@@ -168,7 +191,17 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
             {state.lines.toLocaleString()} {state.lines === 1 ? "line" : "lines"}
             {state.isComplete ? "" : isFollowing ? ", following" : ", running"}
           </Text>
-          <LogToolbar source={source} wrap={wrap} hasChosen={chosen !== null} onWrap={() => setWrap(!wrap)} />
+          <LogToolbar
+            source={source}
+            wrap={wrap}
+            hasChosen={chosen !== null}
+            hasGroups={groups.length > 0}
+            areAllFolded={areAllFolded}
+            isFull={full.isFull}
+            onWrap={() => setWrap(!wrap)}
+            onFoldAll={foldAll}
+            onFull={full.toggle}
+          />
         </Group>
       </Group>
       {matches.length > 0 && <SearchMatches entries={matches} q={q} current={atMatch} onGo={showMatch} />}
@@ -186,6 +219,7 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
         wrap={wrap}
         isFollowing={isFollowing}
         wasWatched={wasWatched}
+        isFull={full.isFull}
         start={start}
         handle={handle}
         onFollow={setFollowing}
