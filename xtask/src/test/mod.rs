@@ -90,14 +90,18 @@ pub(crate) fn run(args: &[String]) -> TaskResult {
         });
     }
     let mut built = None;
-    run.run_suite(
-        "build",
-        "compile and lint the workspace; cold takes some minutes",
-        |_| match build::build() {
-            Err(why) => SuiteOutcome::Failed(why),
-            Ok(done) => lint_outcome(built.insert(done)),
-        },
-    );
+    run.run_suite("build", "compile and lint the workspace; cold takes some minutes", |run| {
+        std::thread::scope(|scope| {
+            // Downloads wait for the network while the compiler uses the cores.
+            if form != TestForm::Quick {
+                scope.spawn(|| prepare::install_packages(&mut run.tools));
+            }
+            match build::build() {
+                Err(why) => SuiteOutcome::Failed(why),
+                Ok(done) => lint_outcome(built.insert(done)),
+            }
+        })
+    });
     if let Some(BuildResult { berth, .. }) = built {
         run.run_suites(&berth);
     }

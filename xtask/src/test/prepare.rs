@@ -58,7 +58,7 @@ pub(super) struct TestTools {
     pub(super) missing: Vec<MissingTool>,
 }
 
-/// Looks for all required programs, and installs missing ones unless `quick`.
+/// Looks for the programs that the build and the dashboard's checks need, and installs missing ones unless `quick`.
 pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
     let mut tools = TestTools::default();
     let installs = !quick && may_install();
@@ -74,14 +74,21 @@ pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
         Ok(()) => tools.has_node = true,
         Err(why) => tools.add_missing("Node", "dashboard, emulated forge", why),
     }
+    if tools.has_node
+        && let Err(why) = web::install()
+    {
+        tools.has_node = false;
+        tools.add_missing("packages from npm", "dashboard", why);
+    }
+    Ok(tools)
+}
+
+/// Installs the packages from npm and PyPI that only the suites after the build need.
+pub(super) fn install_packages(tools: &mut TestTools) {
     if tools.has_node {
         match npm::install() {
             Ok(dir) => tools.npm = Some(dir),
             Err(why) => tools.add_missing("packages from npm", "emulated forge, GitLab templates, MCP", why),
-        }
-        if let Err(why) = web::install() {
-            tools.has_node = false;
-            tools.add_missing("packages from npm", "dashboard", why);
         }
         match clients::install_npm() {
             Ok(dir) => tools.generators.npm = Some(dir),
@@ -108,7 +115,6 @@ pub(super) fn prepare(quick: bool) -> Result<TestTools, String> {
         Ok(program) => tools.schemathesis = Some(program),
         Err(why) => tools.add_missing("schemathesis", "API fuzzing", why),
     }
-    Ok(tools)
 }
 
 impl TestTools {
