@@ -13,13 +13,13 @@ export default defineConfig({
   retries: process.env.CI ? 1 : 0,
   // Action timeouts detect hangs. The test timeout is generous: a test has up to fifty actions, and next to a build on
   // two cores it takes four times as long.
-  timeout: 90_000,
-  expect: { timeout: 10_000 },
+  timeout: 180_000,
+  expect: { timeout: 20_000 },
   reporter: junit ? [list, ["junit", { outputFile: junit, includeRetries: true }]] : [list],
   outputDir: "test-results",
   use: {
-    actionTimeout: 15_000,
-    navigationTimeout: 30_000,
+    actionTimeout: 30_000,
+    navigationTimeout: 60_000,
     viewport: { width: 1280, height: 900 },
     launchOptions: {
       executablePath: process.env.BERTH_CHROMIUM ?? "/usr/bin/chromium",

@@ -25,7 +25,7 @@ const PROGRAMS: [&str; 6] = [
     "/usr/lib/podman/aardvark-dns",
     BUSYBOX,
 ];
-const START_MAX: Duration = Duration::from_secs(20);
+const START_MAX: Duration = Duration::from_secs(120);
 const START_PAUSE: Duration = Duration::from_millis(10);
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/tmp:/bin/sh\n";
 

@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::BIN_VARIABLE;
 
-const START_MAX: Duration = Duration::from_secs(30);
-const STOP_MAX: Duration = Duration::from_secs(5);
+const START_MAX: Duration = Duration::from_secs(120);
+const STOP_MAX: Duration = Duration::from_secs(30);
 const START_PAUSE: Duration = Duration::from_millis(10);
 const PACKAGES: &str = "/usr/lib/postgresql";
 /// Preferred place for the server's files: fsync is cheap in memory, so tests need not disable it.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Environment variable with the Python interpreter that has the packages of the tests.
 const PYTHON: &str = "BERTH_TEST_PYTHON";
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An SMTP server that keeps all messages.

@@ -10,7 +10,7 @@ import type { Person, World } from "./world";
 export { expect };
 
 /** Timeout for starting a server, separate from the timeout of a file's first test. */
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 120_000;
 
 type TestFixtures = { parts: DataPart[]; world: World; ada: Page };
 type WorkerFixtures = { fileServer: FileServer };

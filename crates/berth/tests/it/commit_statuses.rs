@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{TestHome, TestServer, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 const ORG: &str = "/api/v1/organizations/acme";
 const CONTEXT: &str = "berth/shop/production";
 const PIPELINE: &str = "version: 1

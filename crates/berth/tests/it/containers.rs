@@ -9,7 +9,7 @@ use crate::harness::{TestHome, TestServer, wait_until};
 
 const ORG: &str = "/api/v1/organizations/acme";
 const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 struct ContainerServer {
     server: TestServer,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{TestHome, TestServer, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const POLLS: usize = 5;
 

@@ -13,7 +13,7 @@ use crate::random::SeededRandom;
 const KILLS: usize = 12;
 /// The server is killed just before, and in another round just after, each of this many consecutive commits.
 const COMMITS: usize = 8;
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
 const DEPLOYMENTS: &str = "/api/v1/organizations/acme/deployments";
 /// Values of `on_lost`, each with the environment that tests it.

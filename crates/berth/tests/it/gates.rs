@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{TestHome, TestServer, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 const ORG: &str = "/api/v1/organizations/acme";
 const DEFINITION: &str = "version: 1
 pipeline:

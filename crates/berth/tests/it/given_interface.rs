@@ -12,7 +12,7 @@ use crate::linear::accounts::create_accounts;
 
 const ORG: &str = "/api/v1/organizations/acme";
 const ENVIRONMENTS: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const DEFINITION: &str = "version: 1
 pipeline:
   name: Shop

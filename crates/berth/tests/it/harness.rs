@@ -18,8 +18,8 @@ use tempfile::TempDir;
 use crate::client::ApiHandle;
 
 /// The server promises to shut down within this time.
-pub(crate) const STOP_MAX: Duration = Duration::from_secs(10);
-const START_MAX: Duration = Duration::from_secs(20);
+pub(crate) const STOP_MAX: Duration = Duration::from_secs(30);
+const START_MAX: Duration = Duration::from_secs(120);
 const POLL_EVERY: Duration = Duration::from_millis(2);
 
 /// A valid definition without steps.

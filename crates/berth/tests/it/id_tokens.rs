@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 
 const ORG: &str = "/api/v1/organizations/acme";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const AUDIENCE: &str = "sts.acme.test";
 /// Environment variable that names the interpreter with the package pyjwt.
 const PYTHON: &str = "BERTH_TEST_PYTHON";

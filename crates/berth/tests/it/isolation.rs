@@ -13,7 +13,7 @@ use crate::client::ApiHandle;
 use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 use crate::machine::{RunSocket, has_cgroups, has_signal_scope};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const SECRET: &str = "sk-victim-0123456789abcdef";
 

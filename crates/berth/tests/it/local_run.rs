@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::harness::{BerthProcess, ProcessOutput, berth, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const SHOP: &str = "version: 1
 pipeline:
   name: Shop

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::client::ApiHandle;
 use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const DEPLOYMENTS: &str = "/api/v1/organizations/acme/deployments";
 const SHOP: &str = "/api/v1/organizations/acme/pipelines/shop";
 const MOTO: &str = "pip install 'moto[server]', and name its Python in BERTH_TEST_PYTHON";

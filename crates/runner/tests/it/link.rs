@@ -14,7 +14,7 @@ use berth_api::runner::{
 };
 
 /// Maximum time that a test waits for a condition.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Poll interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 

@@ -15,7 +15,7 @@ const EVENTS: &str = "/api/v1/organizations/acme/events";
 /// Number of events that a new organization has.
 const INITIAL_EVENTS: i64 = 3;
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct EventStream {
     headers: HeaderMap,

@@ -25,7 +25,7 @@ const POLL_S: u64 = 3;
 const SYNC_MAX: Duration = Duration::from_secs(4);
 const STALLING_REPOSITORIES: usize = 1_000;
 /// Timeout of every other wait.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server that accepts every connection and sends one byte per second.
 struct TarpitServer {

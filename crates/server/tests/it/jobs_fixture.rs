@@ -24,7 +24,7 @@ use super::jobs_with_runner::JobsWithRunner;
 use super::world::{TestWorld, post};
 
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct JobsFixture {
     pub(crate) app: Arc<App>,

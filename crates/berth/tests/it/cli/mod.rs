@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::harness::{BerthProcess, ProcessOutput, TestHome, TestServer, berth};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const DEFINITION: &str = "version: 1
 pipeline:
   name: Shop

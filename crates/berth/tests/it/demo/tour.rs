@@ -12,7 +12,7 @@ use crate::client::{ApiHandle, RawRequest};
 use crate::harness::{BerthProcess, ProcessOutput, STOP_MAX, berth, wait_until};
 
 /// Timeout for anything the scenario or a deployment does.
-const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_secs(120);
 const ACME: &str = "/api/v1/organizations/acme";
 const ENVIRONMENTS: &str = "/pipelines/shop/ephemeral-environments";
 

@@ -11,7 +11,7 @@ use super::pretty::format_json;
 use crate::client::{ApiHandle, RawRequest, RawResponse};
 use crate::harness::{TestHome, TestServer, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const BASE: &str = "/api/v1/organizations/acme";
 const DEFINITION: &str = "version: 1
 pipeline:

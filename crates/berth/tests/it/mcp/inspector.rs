@@ -13,7 +13,7 @@ use crate::harness::{BerthProcess, program};
 /// Environment variable that names the directory in whose `node_modules` the inspector is installed.
 const NPM: &str = "BERTH_TEST_NPM";
 const INSPECTOR: &str = "node_modules/@modelcontextprotocol/inspector-cli/build/index.js";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs the inspector with these arguments, and returns what it prints.
 fn inspect(fixture: &McpFixture, inspector: &PathBuf, transport: McpTransport, args: &[&str]) -> Value {

@@ -14,7 +14,7 @@ use crate::client::{HttpConnection, RawRequest};
 use crate::harness::{TestHome, TestServer, berth, wait_until};
 use front::GitHubFront;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 const ORG: &str = "/api/v1/organizations/acme";
 
 /// A server that is connected to a repository on the emulated GitHub. It keeps its address when it is restarted.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::ApiHandle;
 use crate::harness::{BerthProcess, TestHome, TestServer, berth, wait_until};
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) const ORG: &str = "/api/v1/organizations/acme";
 /// Short for tests: a runner stops its steps after three seconds without contact to the server, and the server declares
 /// it lost after six.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::client::ApiHandle;
 use crate::harness::{ProcessOutput, TestServer, berth, run, wait_until};
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(40);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) const ORGANIZATION: &str = "/api/v1/organizations/acme";
 pub(super) const SHOP: &str = "/api/v1/organizations/acme/pipelines/shop";
 const DEFINITION: &str = "version: 1

@@ -37,7 +37,7 @@ use super::world::{MemberAccount, TestResponse, TestWorld, call, get, post};
 
 const ORG: &str = "/api/v1/organizations/acme";
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 struct PipelineFixture {
     world: TestWorld,

@@ -9,7 +9,7 @@ use crate::event_streams::EventStream;
 use crate::world::{TestRequest, TestResponse, get};
 
 /// Timeout of every wait in these tests. It is shorter than the long polls, so a poll that is not woken fails the test.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn send_in_time(shop: &EnvironmentsFixture, call: TestRequest) -> TestResponse {
     tokio::time::timeout(PATIENCE, shop.send(call)).await.expect("an answer long before the poll is over")

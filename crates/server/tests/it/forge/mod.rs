@@ -18,7 +18,7 @@ pub(crate) use doubles::GitHubAppDouble;
 pub(crate) use fake_forge::{FakeForge, FakeResponse, RecordedRequest};
 pub(crate) use github_emulator::{TOKEN, call_emulator, call_emulator_with, start_github};
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A client for the repository `acme/shop` on a forge of this kind.
 fn forge_client(kind: &str, api: &str, token: &str, limit: Duration) -> ForgeClient {

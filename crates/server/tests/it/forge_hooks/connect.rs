@@ -18,7 +18,7 @@ use crate::forge::{TOKEN, call_emulator, start_github};
 use crate::git::OriginRepository;
 use crate::world::{DEFINITION, POLL_EVERY, TestResponse, TestWorld, call, get, post};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Serves the API on this socket, so that other processes can reach it.
 fn serve(listener: TcpListener, world: Arc<TestWorld>) {

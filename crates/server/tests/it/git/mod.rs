@@ -23,7 +23,7 @@ use berth_core::repository::RemoteUrl;
 use berth_engine::git::{CommitHash, GitMirror, RepositoryAccess};
 
 /// Timeout of every wait.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A repository with a work tree, like that of a developer.
 pub(crate) struct OriginRepository {

@@ -31,7 +31,7 @@ use super::world::{MemberAccount, TestResponse, TestWorld, call, get, post};
 
 pub(crate) const WEBHOOKS: &str = "/api/v1/organizations/acme/webhooks";
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long the server waits for a response from a receiver in these tests.
 const RECEIVER_MAX: Duration = Duration::from_millis(500);
 
