@@ -6,11 +6,12 @@ use std::io::Read;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::GitError;
@@ -173,9 +174,22 @@ impl GitOutput {
     }
 }
 
+/// Returns git's path, or its name if it is not installed. A name is searched in the PATH of the new process: the standard
+/// library then forks, and copies the page tables of the server for each command.
+fn find_git() -> &'static Path {
+    static FOUND: LazyLock<PathBuf> = LazyLock::new(|| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut files =
+            std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("git"));
+        let is_program = |file: &PathBuf| access(file, Access::EXEC_OK).is_ok() && file.is_file();
+        files.find(is_program).unwrap_or_else(|| "git".into())
+    });
+    &FOUND
+}
+
 impl<'a> GitCommand<'a> {
     pub(super) fn without_repository(live: &'a GitProcesses, time_max: Duration) -> Self {
-        let mut command = Command::new("git");
+        let mut command = Command::new(find_git());
         command.env_clear().process_group(0).stdin(Stdio::null()).current_dir("/");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(KEPT_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));

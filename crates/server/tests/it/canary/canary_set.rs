@@ -1,11 +1,19 @@
 //! The encodings in which a credential could leak, and a search for all of them.
 
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use aho_corasick::AhoCorasick;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// Values that must not leak, each with the operations whose responses may nevertheless contain it.
 #[derive(Default)]
-pub(crate) struct CanarySet(Vec<PlantedCanary>);
+pub(crate) struct CanarySet {
+    planted: Vec<PlantedCanary>,
+    /// Finds the encodings of all values in one pass. Built again after a value was added.
+    search: OnceLock<AhoCorasick>,
+}
 
 struct PlantedCanary {
     what: String,
@@ -23,7 +31,8 @@ impl CanarySet {
     /// Adds a value that may appear only in the responses of these operations.
     pub(crate) fn plant_visible_in(&mut self, what: &str, value: &str, visible_in: &'static [&'static str]) {
         assert!(value.len() >= 15, "{what} is too short to be recognised");
-        self.0.push(PlantedCanary {
+        self.search = OnceLock::new();
+        self.planted.push(PlantedCanary {
             what: what.into(),
             value: value.into(),
             encodings: encode_all_ways(value),
@@ -32,22 +41,28 @@ impl CanarySet {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        self.planted.len()
     }
 
     /// Returns the value at this position, starting over after the last one.
     pub(crate) fn value(&self, number: usize) -> &str {
-        &self.0[number % self.0.len()].value
+        &self.planted[number % self.planted.len()].value
     }
 
     /// Returns a description of every value that is found in the text, unless the operation may return it.
     pub(crate) fn find_leaks(&self, text: &str, operation: &str) -> Vec<String> {
-        let hidden = self.0.iter().filter(|planted| !planted.visible_in.contains(&operation));
-        let found = hidden.flat_map(|planted| {
-            let seen = planted.encodings.iter().filter(|(_, form)| text.contains(form.as_str()));
-            seen.map(|(form, _)| format!("{} ({form})", planted.what))
+        let forms =
+            || self.planted.iter().flat_map(|planted| planted.encodings.iter().map(move |it| (planted, it)));
+        let search = self.search.get_or_init(|| {
+            AhoCorasick::new(forms().map(|(_, (_, form))| form))
+                .expect("an automaton of a few hundred patterns")
         });
-        found.collect()
+        let found: BTreeSet<usize> =
+            search.find_overlapping_iter(text).map(|found| found.pattern().as_usize()).collect();
+        let leaks = forms().enumerate().filter(|(number, (planted, _))| {
+            found.contains(number) && !planted.visible_in.contains(&operation)
+        });
+        leaks.map(|(_, (planted, (form, _)))| format!("{} ({form})", planted.what)).collect()
     }
 }
 
@@ -72,7 +87,7 @@ fn encode_all_ways(value: &str) -> Vec<(&'static str, String)> {
         forms.push(("base64 for URLs", URL_SAFE_NO_PAD.encode(whole)));
     }
     // For simple values, many of these encodings are identical; keeps only one of each.
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     forms.retain(|(_, text)| seen.insert(text.clone()));
     forms
 }
