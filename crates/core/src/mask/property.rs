@@ -78,7 +78,7 @@ fn case() -> impl Strategy<Value = (Vec<String>, Vec<u8>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn se05_masking_is_independent_of_chunk_boundaries(
