@@ -3,9 +3,11 @@
 mod plot;
 
 use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
@@ -19,6 +21,9 @@ usage: cargo xtask bench all [options]
   --only WORD      only benchmarks whose title contains this word
   --quick          short rounds, to check that everything runs
 ";
+
+/// How long to wait for the last lines of a benchmark that has failed. A process that it left may keep its stderr open.
+const STDERR_WAIT: Duration = Duration::from_secs(1);
 
 /// A part of the report.
 struct ReportSection {
@@ -114,10 +119,15 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
          values of one table with each other, not with other machines.\n",
         describe_platform()
     );
+    let mut failed = Vec::new();
     for (number, section) in (1..).zip(&chosen) {
         eprintln!("{number} of {}: {}", chosen.len(), section.title);
         let args = if options.is_quick { section.quick } else { section.args };
-        let report = run_benchmark(args).with_context(|| section.title)?;
+        let report = run_benchmark(args).unwrap_or_else(|error| {
+            eprintln!("{}: {error:#}", section.title);
+            failed.push(section.title);
+            format!("**Failed:** {error:#}\n")
+        });
         let _ = write!(text, "\n## {}\n\n`cargo xtask bench {}`\n\n", section.title, args.join(" "));
         let name = format!("{}.svg", section.title.to_lowercase().replace(' ', "-"));
         if let Some(svg) = plot::render(section.title, section.plot, &report) {
@@ -130,14 +140,32 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         write_report(&options.out, &text)?;
     }
     eprintln!("{} written in {} s", options.out.join("report.md").display(), began.elapsed().as_secs());
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
 
-/// Runs a benchmark in a process of its own, so that its memory and threads do not affect the next one.
+/// Runs a benchmark in a process of its own, so that its memory and threads do not affect the next one. The error has the
+/// last line that it printed.
 fn run_benchmark(args: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(std::env::current_exe()?);
-    let done = command.args(args).stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
-    ensure!(done.status.success(), "the benchmark failed: {}", done.status);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let progress = BufReader::new(child.stderr.take().context("the benchmark has no stderr")?);
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in progress.lines().map_while(Result::ok) {
+            eprintln!("{line}");
+            let _ = sender.send(line);
+        }
+    });
+    let done = child.wait_with_output()?;
+    if !done.status.success() {
+        let mut last = String::new();
+        while let Ok(line) = lines.recv_timeout(STDERR_WAIT) {
+            last = line;
+        }
+        bail!("{last} ({})", done.status);
+    }
     String::from_utf8(done.stdout).context("the report is not UTF-8")
 }
 

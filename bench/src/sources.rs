@@ -1,7 +1,8 @@
 //! `sources`: measures a step that needs the files of a commit, compared with a bare process in a new `git worktree`.
 //!
 //! In each round, a server runs one deployment of several steps in sequence, and the benchmark itself checks the same
-//! commit out as many times. Both have checked the commit out before. Only ratios within a round are compared.
+//! commit out as many times. The server has checked the commit out before, in a round that is not measured, and keeps the
+//! files because its steps run in a sandbox. Only ratios within a round are compared.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,12 +19,15 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench sources [options]
 
   --files N,N,…    files of the commit [default: 70,700,7000]
-  --steps N        steps of a deployment [default: 10]
+  --steps N        steps of a deployment; fewer if there are many files [default: 10]
   --rounds N       rounds [default: 5]
   --dir DIR        where to put the data [default: the system's temporary directory]
 ";
 
 const FILES_MAX: usize = 100_000;
+/// Number of files that the steps of a deployment get together, unless it has only `STEPS_MIN`.
+const STEP_FILES_MAX: usize = 21_000;
+const STEPS_MIN: usize = 2;
 const FILES_PER_DIRECTORY: usize = 50;
 const FILE_BYTES: usize = 2_000;
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -68,6 +72,7 @@ struct SourceRound {
 
 struct SourceMeasurement {
     files: usize,
+    steps: usize,
     /// The step that checks the commit out for the first time.
     first: Duration,
     rounds: Vec<SourceRound>,
@@ -78,9 +83,11 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir_in(&options.dir)?;
     let origins = temp.path().join("origins");
     let root = origins.display().to_string();
-    let flags = ["--sandbox", "off", "--repository-root", &root];
+    // Without a sandbox, a runner does not keep checkouts, because steps could change them.
+    let flags = ["--sandbox", "landlock", "--repository-root", &root];
     std::fs::create_dir(&origins)?;
-    let (_server, target) = bench_server::start(&temp.path().join("data"), &flags)?;
+    let (_server, target) = bench_server::start(&temp.path().join("data"), &flags)
+        .context("kept checkouts need a server with the sandbox landlock")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let measured = runtime.block_on(async {
         let mut api = JsonApiClient::open(&target).await?;
@@ -102,8 +109,9 @@ async fn measure(
     files: usize,
 ) -> anyhow::Result<SourceMeasurement> {
     let slug = format!("files-{files}");
+    let steps = options.steps.min((STEP_FILES_MAX / files).max(STEPS_MIN));
     let origin = origins.join(&slug);
-    let commit = create_repository(&origin, &slug, files, options.steps)?;
+    let commit = create_repository(&origin, &slug, files, steps)?;
     api.post(&format!("{ORGANIZATION}/repositories"), &json!({ "url": origin.display().to_string() }))
         .await?;
     wait_for_pipeline(api, &slug).await?;
@@ -111,18 +119,20 @@ async fn measure(
     let mut first = None;
     let mut rounds = Vec::new();
     for _ in 0..=options.rounds {
-        let bare = measure_bare(&origin, &commit, options.steps)?;
         let deployed = pipeline.deploy(api).await?;
         let found = pipeline.finish(api, &deployed, POLL_INTERVAL).await?;
         let attempt = first_attempt(&found);
-        let step = elapsed_between(&attempt["startedAt"], &found["finishedAt"])?;
+        let all = elapsed_between(&attempt["startedAt"], &found["finishedAt"])?;
         // The first round runs with cold caches. Only its first step is reported.
         match first {
             None => first = Some(elapsed_between(&attempt["startedAt"], &attempt["finishedAt"])?),
-            Some(_) => rounds.push(SourceRound { step: step / u32::try_from(options.steps)?, bare }),
+            Some(_) => rounds.push(SourceRound {
+                step: all / u32::try_from(steps)?,
+                bare: measure_bare(&origin, &commit, steps)?,
+            }),
         }
     }
-    Ok(SourceMeasurement { files, first: first.unwrap_or_default(), rounds })
+    Ok(SourceMeasurement { files, steps, first: first.unwrap_or_default(), rounds })
 }
 
 /// Creates a repository with one commit and returns the commit's hash.
@@ -180,19 +190,21 @@ async fn wait_for_pipeline(api: &mut JsonApiClient, slug: &str) -> anyhow::Resul
 
 fn print_report(options: &SourceOptions, measured: &[SourceMeasurement]) {
     println!(
-        "Deployments of {} script steps `true` in sequence with the files of a commit, {} rounds, without a sandbox; \
+        "Deployments of script steps `true` in sequence with the files of a commit, {} rounds, with the sandbox landlock; \
          everything shares {}, load {}. Bare: `git worktree add`, `sh -c true`, `git worktree remove`.\n",
-        options.steps,
         options.rounds,
         describe_machine(),
         load_average(),
     );
-    println!("| files | first step ms | ms per step | bare ms | times bare |\n|--:|--:|--:|--:|--:|");
+    println!(
+        "| files | steps | first step ms | ms per step | bare ms | times bare |\n|--:|--:|--:|--:|--:|--:|"
+    );
     let millis = |length: Duration| length.as_secs_f64() * 1_000.0;
     for of in measured {
         println!(
-            "| {} | {:.0} | {:.1} | {:.1} | {:.2} |",
+            "| {} | {} | {:.0} | {:.1} | {:.1} | {:.2} |",
             group_digits(of.files),
+            of.steps,
             millis(of.first),
             median(of.rounds.iter().map(|round| millis(round.step))),
             median(of.rounds.iter().map(|round| millis(round.bare))),

@@ -120,11 +120,15 @@ fn bench(args: &[String]) -> TaskResult {
     if ["all", "locks"].contains(&name) {
         etcd::prepare();
     }
+    let needs_postgres = name == "all" || args.iter().any(|arg| arg == "postgres");
+    let postgres_bin = if needs_postgres { postgres::prepare() } else { None };
     // Print progress to stderr, because stdout is for the report.
     eprintln!("building berth and the benchmark with optimizations; a cold build takes some minutes");
     // In one command, so that both use the same dependencies: most benchmarks measure the `berth` binary next to them.
     run(&mut cargo(["build", "--quiet", "--profile", "bench", "-p", "berth", "-p", "berth-bench"]))?;
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     let target = own.ancestors().nth(2).ok_or("my own program is not in a target directory")?;
-    run(Command::new(target.join("release/berth-bench")).args(args))
+    let mut bench = Command::new(target.join("release/berth-bench"));
+    bench.envs(postgres_bin.map(|bin| (berth_testkit::BIN_VARIABLE, bin)));
+    run(bench.args(args))
 }

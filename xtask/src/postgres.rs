@@ -33,6 +33,11 @@ pub(crate) fn install() -> Result<PathBuf, String> {
     find().ok_or_else(|| missing_message("the package of this system is too old"))
 }
 
+/// Finds or installs PostgreSQL. Without it, benchmarks that need it fail.
+pub(crate) fn prepare() -> Option<PathBuf> {
+    find().or_else(|| install().inspect_err(|why| eprintln!("{why}")).ok())
+}
+
 pub(crate) fn missing_message(why: &str) -> String {
     format!(
         "no PostgreSQL server of version {VERSION_MIN} or newer ({why}). Tests on PostgreSQL are \

@@ -2,7 +2,7 @@
 //! `cargo run --release -p berth-runner --example measure`
 
 #[expect(dead_code, reason = "the tests use more of it")]
-#[path = "../tests/it/link.rs"]
+#[path = "../tests/it/link/mod.rs"]
 mod link;
 
 use std::collections::BTreeMap;

@@ -7,13 +7,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use berth_api::runner::{FailureCause, StepRunOutcome};
+use http::Response;
+use http_body_util::{LengthLimitError, Limited};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ListParams;
+use kube::client::{ClientBuilder, DynBody};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, Error};
 use parking_lot::Mutex;
+use tower::util::MapResponseLayer;
 
 use super::options::{KubernetesError, KubernetesOptions};
 use super::{labels, orphans};
@@ -25,12 +29,18 @@ use crate::settings::RunnerOptions;
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// Timeout between two reads of a response. A watch ends earlier.
 pub(super) const READ_TIME_MAX: Duration = Duration::from_secs(300);
+/// Longest response that is collected in memory. An object has at most 1.5 MiB, a list may be longer.
+const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Longest message of a cluster in an outcome or a log line.
+const MESSAGE_CHARS_MAX: usize = 4000;
 /// Number of images whose digests are remembered.
 const DIGESTS_MAX: usize = 1000;
 
 /// The cluster in which a runner executes container steps.
 pub(crate) struct KubernetesCluster {
     pub(super) client: Client,
+    /// For watches and logs, which have no longest response.
+    stream_client: Client,
     pub(crate) runtime: AsyncRuntime,
     pub(crate) options: KubernetesOptions,
     /// Path of the work directory on the volume.
@@ -53,9 +63,11 @@ impl KubernetesCluster {
             |detail: String| KubernetesError::Cluster { namespace: options.namespace.clone(), detail };
         let volume_dir = find_volume_dir(options, &settings.work_dir)?;
         let runtime = AsyncRuntime::start("kubernetes").map_err(|error| failed(error.to_string()))?;
-        let client = runtime.block_on(connect_client(options.kubeconfig.as_deref())).map_err(&failed)?;
+        let clients = runtime.block_on(connect_clients(options.kubeconfig.as_deref()));
+        let (client, stream_client) = clients.map_err(&failed)?;
         let mut cluster = Self {
             client,
+            stream_client,
             runtime,
             options: options.clone(),
             work_dir_label: labels::work_dir_label(&options.volume_claim, Path::new(&volume_dir)),
@@ -81,6 +93,11 @@ impl KubernetesCluster {
 
     pub(super) fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &self.options.namespace)
+    }
+
+    /// Pods whose log is read, or that are watched.
+    pub(super) fn streamed_pods(&self) -> Api<Pod> {
+        Api::namespaced(self.stream_client.clone(), &self.options.namespace)
     }
 
     pub(super) fn secrets(&self) -> Api<Secret> {
@@ -142,7 +159,7 @@ impl KubernetesCluster {
     }
 }
 
-async fn connect_client(kubeconfig: Option<&Path>) -> Result<Client, String> {
+async fn connect_clients(kubeconfig: Option<&Path>) -> Result<(Client, Client), String> {
     let config = match kubeconfig {
         Some(path) => {
             let read = Kubeconfig::read_from(path).map_err(|error| error.to_string())?;
@@ -153,13 +170,24 @@ async fn connect_client(kubeconfig: Option<&Path>) -> Result<Client, String> {
             Config::incluster().map_err(|error| format!("{error}; outside of a cluster, set `kubeconfig`"))?
         }
     };
-    new_client(config)
+    let stream_client = Client::try_from(with_timeouts(config.clone())).map_err(|error| error.to_string())?;
+    Ok((new_client(config)?, stream_client))
 }
 
-pub(super) fn new_client(mut config: Config) -> Result<Client, String> {
+/// Returns a client whose requests fail if the response is too long. The library collects responses of any length.
+pub(super) fn new_client(config: Config) -> Result<Client, String> {
+    let builder = ClientBuilder::try_from(with_timeouts(config)).map_err(|error: Error| error.to_string())?;
+    Ok(builder.with_layer(&MapResponseLayer::new(limit_body)).build())
+}
+
+fn limit_body(response: Response<Box<DynBody>>) -> Response<Limited<Box<DynBody>>> {
+    response.map(|body| Limited::new(body, RESPONSE_BYTES_MAX))
+}
+
+fn with_timeouts(mut config: Config) -> Config {
     config.connect_timeout = Some(CONNECT_TIME_MAX);
     config.read_timeout = Some(READ_TIME_MAX);
-    Client::try_from(config).map_err(|error| error.to_string())
+    config
 }
 
 /// Returns the path of the work directory on the volume.
@@ -194,9 +222,26 @@ pub(super) fn describe(error: &Error) -> String {
     match error {
         Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         Error::Api(status) => format!("the API server responded {}", status.code),
+        error if is_too_long(error) => {
+            let max = RESPONSE_BYTES_MAX / (1024 * 1024);
+            format!("the response of the API server is longer than {max} MiB")
+        }
         Error::Service(source) => format!("the API server cannot be reached: {source}"),
         other => other.to_string(),
     }
+}
+
+/// Shortens a message of the cluster, which can be as long as a response.
+pub(super) fn shorten(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(MESSAGE_CHARS_MAX) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}
+
+fn is_too_long(error: &Error) -> bool {
+    matches!(error, Error::Service(source) if source.is::<LengthLimitError>())
 }
 
 /// The status code of a response.
@@ -213,8 +258,8 @@ pub(super) fn is_refused(error: &Error) -> bool {
 }
 
 pub(super) fn never_started(what: &str, error: &Error) -> StepRunOutcome {
-    let detail = format!("cannot {what}: {}", describe(error));
-    match is_refused(error) {
+    let detail = format!("cannot {what}: {}", shorten(describe(error)));
+    match is_refused(error) || is_too_long(error) {
         true => failed_outcome(FailureCause::Invalid, detail),
         false => StepRunOutcome::never_started(detail),
     }

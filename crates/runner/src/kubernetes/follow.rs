@@ -41,7 +41,7 @@ pub(super) struct PodFollower {
 impl PodFollower {
     pub(super) fn new(cluster: &KubernetesCluster, id: &str, job: &str) -> Self {
         Self {
-            pods: cluster.pods(),
+            pods: cluster.streamed_pods(),
             events: cluster.events(),
             selector: attempt_selector(id),
             job: job.to_owned(),

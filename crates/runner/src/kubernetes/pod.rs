@@ -74,7 +74,7 @@ impl<'a> RunningPod<'a> {
         let watch = PodWatch {
             follower: PodFollower::new(cluster, &dirs.id, job),
             output: Arc::new(output),
-            pods: cluster.pods(),
+            pods: cluster.streamed_pods(),
             deletion: deletion(cluster, &dirs.id, KILL_GRACE_S),
             start_by: Instant::now() + cluster.options.start_time_max,
             exited: exited.clone(),

@@ -25,7 +25,7 @@ use kube::discovery::Scope;
 use kube::{Api, Client, Error, api::ApiResource};
 use serde_json::Value;
 
-use super::cluster::{never_started, status_code};
+use super::cluster::{never_started, shorten, status_code};
 use super::fence::raise_fence;
 use super::labels::label_value;
 use crate::async_calls::AsyncRuntime;
@@ -164,5 +164,5 @@ fn owner_labels(attempt: &RunningAttempt<'_>) -> BTreeMap<String, String> {
 
 /// Masks secrets in a message of the cluster, which may quote a manifest.
 fn mask(masker: &SecretMasker, text: &str) -> String {
-    masker.mask(&super::pod_state::one_line(text))
+    shorten(masker.mask(&super::pod_state::one_line(text)))
 }

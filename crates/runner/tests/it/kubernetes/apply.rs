@@ -8,7 +8,7 @@ use berth_api::runner::{
 use serde_json::{Value, json};
 
 use super::ClusterFixture;
-use super::double::{JOB_NAMESPACE, NAMESPACE, kubeconfig};
+use super::double::{JOB_NAMESPACE, KubernetesDouble, NAMESPACE, kubeconfig};
 use crate::fixture::{StepRunnerFixture, expect_failure, expect_success, step};
 
 const WEB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: web }\nspec:\n  replicas: 2\n  selector: { matchLabels: { app: web } }\n  template:\n    metadata: { labels: { app: web } }\n    spec: { containers: [{ name: web, image: \"registry.test/web:1\" }] }\n";
@@ -212,6 +212,27 @@ fn credentials_come_from_a_secret_or_from_a_runner_that_allows_it() {
         assert!(cause == FailureCause::Invalid && detail.contains(why), "{user}: {detail}");
     }
     assert!(!marker.exists());
+}
+
+#[test]
+fn response_that_is_too_long_fails_the_step() {
+    let it = ClusterFixture::start();
+    let hostile = KubernetesDouble::start();
+    for code in [200, 500] {
+        hostile.change(|cluster| cluster.long_responses = Some(code));
+        let id = format!("long-{code}");
+        let mut step = apply(&it.fixture, &id, CONFIG, json!({ "kubeconfig": "PROD" }));
+        step.kubeconfig = Some(SecretText::new(std::fs::read_to_string(hostile.kubeconfig()).expect("file")));
+        let outcome = it.fixture.run(step);
+        let (cause, detail) = expect_failure(&outcome);
+        assert!(
+            cause == FailureCause::Invalid
+                && detail
+                    == "cannot look up v1 ConfigMap: the response of the API server is longer than 16 MiB",
+            "{code}: {detail}"
+        );
+    }
+    it.cluster.check_no_faults();
 }
 
 #[test]

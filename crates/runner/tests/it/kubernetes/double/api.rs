@@ -14,6 +14,10 @@ use super::{DoubleState, JOB_NAMESPACE, NAMESPACE, kubelet};
 const NAME_BYTES_MAX: usize = 253;
 
 pub(super) fn handle(state: &Arc<DoubleState>, request: &Request) -> Response {
+    let long = state.behaviour.lock().long_responses;
+    if let Some(code) = long {
+        return Response::Long(code);
+    }
     let parts: Vec<&str> = request.path.iter().map(String::as_str).collect();
     let (version, rest) = match parts.as_slice() {
         ["api", "v1", rest @ ..] => ("v1".to_owned(), rest),

@@ -7,6 +7,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+/// Sizes of [`Response::Long`].
+const LONG_CHUNKS: usize = 64;
+const LONG_CHUNK_BYTES: usize = 1024 * 1024;
+
 pub(super) struct Request {
     pub(super) method: String,
     /// Segments of the path.
@@ -34,6 +38,8 @@ pub(super) enum Response {
     Json(u16, Value),
     /// Writes chunks until it returns.
     Stream(StreamedBody),
+    /// This status, and a body that no client should read to its end.
+    Long(u16),
 }
 
 /// Writes the chunks of a response.
@@ -79,18 +85,27 @@ fn serve_connection(stream: &TcpStream, handle: &dyn Fn(&Request) -> Response) -
                     body.len()
                 )?;
             }
-            Response::Stream(stream) => {
-                write!(writer, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")?;
-                stream(&mut |chunk: &[u8]| {
-                    write!(writer, "{:x}\r\n", chunk.len())?;
-                    writer.write_all(chunk)?;
-                    writer.write_all(b"\r\n")
-                })?;
-                writer.write_all(b"0\r\n\r\n")?;
+            Response::Stream(body) => write_chunks(writer, 200, body)?,
+            Response::Long(code) => {
+                let chunk = vec![b' '; LONG_CHUNK_BYTES];
+                let body: StreamedBody = Box::new(move |write: &mut ChunkWriter<'_>| {
+                    (0..LONG_CHUNKS).try_for_each(|_| write(&chunk))
+                });
+                write_chunks(writer, code, body)?;
             }
         }
     }
     Ok(())
+}
+
+fn write_chunks(mut writer: &TcpStream, code: u16, body: StreamedBody) -> io::Result<()> {
+    write!(writer, "HTTP/1.1 {code} X\r\ntransfer-encoding: chunked\r\n\r\n")?;
+    body(&mut |chunk: &[u8]| {
+        write!(writer, "{:x}\r\n", chunk.len())?;
+        writer.write_all(chunk)?;
+        writer.write_all(b"\r\n")
+    })?;
+    writer.write_all(b"0\r\n\r\n")
 }
 
 fn read_request(reader: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {

@@ -46,6 +46,8 @@ pub(crate) struct DoubleBehaviour {
     pub(crate) broken_logs: usize,
     /// Rollouts of Deployments make no progress.
     pub(crate) blocks_rollouts: bool,
+    /// All responses have this status and a body that no client should read to its end.
+    pub(crate) long_responses: Option<u16>,
 }
 
 impl KubernetesDouble {
