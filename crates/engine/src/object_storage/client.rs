@@ -26,9 +26,9 @@ use crate::vault::hex;
 
 /// Objects up to this size are put in one request, larger ones in parts of this size. One part is in memory at a time.
 const PART_BYTES: usize = 8 * 1024 * 1024;
-/// Timeouts of a connection attempt, of a request, and of its retries.
+/// Timeouts of a connection attempt, of waiting for the next bytes of a response, and of retries.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-const REQUEST_MAX: Duration = Duration::from_secs(30);
+const READ_MAX: Duration = Duration::from_secs(30);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 const RETRIES_MAX: usize = 2;
 /// Timeout of an operation on a small object, with all of its retries.
@@ -339,15 +339,19 @@ fn open_s3(settings: &StorageSettings, bucket: &str) -> Result<object_store::aws
         is_http = is_plain_http(endpoint).map_err(StorageError::Invalid)?;
         builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
     }
-    let client = ClientOptions::new().with_connect_timeout(CONNECT_MAX).with_timeout(REQUEST_MAX);
     let retry = RetryConfig { max_retries: RETRIES_MAX, retry_timeout: RETRY_MAX, ..RetryConfig::default() };
     builder
         .with_bucket_name(bucket)
-        .with_client_options(client.with_allow_http(is_http))
+        .with_client_options(client_options().with_allow_http(is_http))
         .with_allow_http(is_http)
         .with_retry(retry)
         .build()
         .map_err(|error| invalid(&error))
+}
+
+/// A request has no timeout of its own, because it would include the transfer of a large body; `run` limits operations.
+pub(super) fn client_options() -> ClientOptions {
+    ClientOptions::new().with_connect_timeout(CONNECT_MAX).with_timeout_disabled().with_read_timeout(READ_MAX)
 }
 
 fn invalid(error: &Error) -> StorageError {

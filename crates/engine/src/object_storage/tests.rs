@@ -347,6 +347,15 @@ fn old_logs_are_replaced_by_a_note_on_every_server() {
 }
 
 #[test]
+fn download_is_limited_by_stalls_and_not_by_its_size() {
+    use object_store::ClientConfigKey;
+    // A download that takes longer than the timeout would slow down all tests.
+    let options = client::client_options();
+    assert_eq!(options.get_config_value(&ClientConfigKey::Timeout), None);
+    assert!(options.get_config_value(&ClientConfigKey::ReadTimeout).is_some());
+}
+
+#[test]
 fn log_cache_is_limited() {
     on_every_storage(|it| {
         let settings = StorageSettings { cache_bytes_max: 0, ..it.settings.clone() };
