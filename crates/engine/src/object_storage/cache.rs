@@ -1,4 +1,4 @@
-//! Local copies of objects. Objects never change, so a copy is valid as long as it exists.
+//! Local copies of objects. Objects never change, so a complete copy stays valid.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -27,10 +27,13 @@ impl ObjectCache {
     /// Opens the local copy of an object, which is downloaded and verified first if there is none.
     pub(super) fn open(&self, storage: &ObjectStorage, object: &StoredObject) -> Result<File, StorageError> {
         match OpenOptions::new().read(true).write(true).open(self.path(&object.name)) {
-            Ok(file) => {
+            Ok(file) if file.metadata()?.len() == object.bytes => {
                 // The least recently used copies are removed first.
                 file.set_modified(SystemTime::now())?;
                 return Ok(file);
+            }
+            Ok(_) => {
+                tracing::warn!(object = object.name, "local copy of an object is damaged; downloading again");
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
@@ -48,6 +51,8 @@ impl ObjectCache {
 
     /// Adds a complete copy of an object.
     pub(crate) fn insert(&self, name: &str, copy: NamedTempFile) -> io::Result<File> {
+        // A copy is not verified again, so it must not change if the machine loses power.
+        copy.as_file().sync_all()?;
         let path = self.path(name);
         copy.persist(&path).map_err(|error| error.error)?;
         let file = File::open(path)?;

@@ -1,8 +1,8 @@
 //! Every test runs on a directory, and on an S3 service if one is installed.
 
-use std::fs::File;
+mod object_cache;
+
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -353,22 +353,4 @@ fn download_is_limited_by_stalls_and_not_by_its_size() {
     let options = client::client_options();
     assert_eq!(options.get_config_value(&ClientConfigKey::Timeout), None);
     assert!(options.get_config_value(&ClientConfigKey::ReadTimeout).is_some());
-}
-
-#[test]
-fn log_cache_is_limited() {
-    on_every_storage(|it| {
-        let settings = StorageSettings { cache_bytes_max: 0, ..it.settings.clone() };
-        let storage = Arc::new(ObjectStorage::open(&settings).unwrap());
-        let dir = it.dir.path().join("small");
-        let tier = ObjectTier::new(storage, dir.clone(), it.store.clone());
-        let objects = [b"one", b"two"]
-            .map(|content| it.storage.put(&format!("logs/{}", content[0]), content.to_vec()).unwrap());
-        for object in &objects {
-            let file: File = tier.open(object).unwrap();
-            let mut first = [0; 3];
-            file.read_exact_at(&mut first, 0).unwrap();
-        }
-        assert_eq!(std::fs::read_dir(dir).unwrap().count(), 1, "only the last one is kept");
-    });
 }
