@@ -206,8 +206,9 @@ impl OpenLog {
             let put = (|| {
                 let into = objects.new_file()?;
                 let sealed = write_sealed(into.as_file(), &file, &index, damaged)?;
-                let object = objects.put_sealed(last.as_ref(), into, length)?;
-                Ok::<_, LogError>(object.map(|object| (sealed, object)))
+                let Some(object) = objects.put_sealed(last.as_ref(), &into, length)? else { return Ok(None) };
+                objects.cache_sealed(&object, into)?;
+                Ok::<_, LogError>(Some((sealed, object)))
             })();
             let mut state = self.state.lock();
             match put {
@@ -292,7 +293,7 @@ impl LogStore {
             let length = SealedLog::open(sealed.try_clone()?)?.sealed.bytes;
             let mut copy = objects.new_file()?;
             std::io::copy(&mut sealed, copy.as_file_mut())?;
-            objects.put_sealed(objects.find_last()?.as_ref(), copy, length)?;
+            objects.put_sealed(objects.find_last()?.as_ref(), &copy, length)?;
             return Ok(true);
         }
         let Some(mut log) = from.open(key)? else { return Ok(false) };

@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use tempfile::NamedTempFile;
 
 use super::{ObjectStorage, StorageError, StoredObject};
@@ -17,11 +18,13 @@ pub(crate) struct ObjectCache {
     dir: PathBuf,
     /// Maximum size of all copies. The one that was added last may exceed it.
     bytes_max: u64,
+    /// Upper bound of the size of all copies, because removed ones still count. `None` until they are first counted.
+    bytes: Mutex<Option<u64>>,
 }
 
 impl ObjectCache {
     pub(super) fn new(dir: PathBuf, bytes_max: u64) -> Self {
-        Self { dir, bytes_max }
+        Self { dir, bytes_max, bytes: Mutex::default() }
     }
 
     /// Opens the local copy of an object, which is downloaded and verified first if there is none.
@@ -56,7 +59,12 @@ impl ObjectCache {
         let path = self.path(name);
         copy.persist(&path).map_err(|error| error.error)?;
         let file = File::open(path)?;
-        self.evict(name)?;
+        let size = file.metadata()?.len();
+        let mut total = self.bytes.lock();
+        *total = Some(match *total {
+            Some(bytes) if bytes + size <= self.bytes_max => bytes + size,
+            _ => self.evict(name)?,
+        });
         Ok(file)
     }
 
@@ -80,8 +88,9 @@ impl ObjectCache {
         Ok(())
     }
 
-    /// Removes the least recently used copies, except for `kept`.
-    fn evict(&self, kept: &str) -> io::Result<()> {
+    /// Removes the least recently used copies, except for `kept`, until a tenth of the space is free, so that the next
+    /// copies are added without listing all of them. Returns the size of those that are left.
+    fn evict(&self, kept: &str) -> io::Result<u64> {
         let kept = self.path(kept);
         let mut copies = Vec::new();
         for entry in std::fs::read_dir(&self.dir)? {
@@ -97,14 +106,14 @@ impl ObjectCache {
         let mut bytes: u64 = copies.iter().map(|(_, bytes, _)| bytes).sum();
         copies.sort_unstable();
         for (_, size, path) in copies {
-            if bytes <= self.bytes_max {
+            if bytes <= self.bytes_max - self.bytes_max / 10 {
                 break;
             }
             if path != kept && std::fs::remove_file(&path).is_ok() {
                 bytes -= size;
             }
         }
-        Ok(())
+        Ok(bytes)
     }
 
     fn path(&self, name: &str) -> PathBuf {
