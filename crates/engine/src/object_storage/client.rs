@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
@@ -48,6 +49,8 @@ pub struct ObjectStorage {
     /// `None` only while it is being dropped.
     runtime: Option<Runtime>,
     health: Mutex<StorageHealth>,
+    /// Whether another installation may use the objects, so that none is deleted.
+    keeps_objects: AtomicBool,
     cache_bytes_max: u64,
 }
 
@@ -92,6 +95,7 @@ impl ObjectStorage {
             url: settings.url.clone(),
             runtime: Some(runtime),
             health: Mutex::default(),
+            keeps_objects: AtomicBool::default(),
             cache_bytes_max: settings.cache_bytes_max,
         })
     }
@@ -99,6 +103,15 @@ impl ObjectStorage {
     /// Maximum size of local copies.
     pub(super) fn cache_bytes_max(&self) -> u64 {
         self.cache_bytes_max
+    }
+
+    /// From now on, the objects of logs and artifacts are not deleted.
+    pub fn keep_objects(&self) {
+        self.keeps_objects.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn may_delete(&self) -> bool {
+        !self.keeps_objects.load(Ordering::Relaxed)
     }
 
     pub fn url(&self) -> &StorageUrl {

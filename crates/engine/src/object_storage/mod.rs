@@ -88,9 +88,13 @@ impl ObjectTier {
         self.cache.open(&self.storage, object)
     }
 
-    /// Deletes an object that no row refers to any more. If that fails, a background job deletes it later.
+    /// Deletes an object that no row refers to any more. If that fails or is not allowed, a background job deletes it
+    /// later.
     pub(crate) fn discard(&self, name: &str) {
         self.cache.remove(name);
+        if !self.storage.may_delete() {
+            return;
+        }
         if let Err(error) = self.storage.delete(name) {
             tracing::warn!(%error, object = name, "cannot delete an object");
         }
@@ -102,6 +106,9 @@ impl ObjectTier {
 
     /// Deletes all objects of a deleted organization.
     pub fn remove_organization(&self, org: &str) -> Result<(), StorageError> {
+        if !self.storage.may_delete() {
+            return Ok(());
+        }
         for kind in [LOGS, ARTIFACTS] {
             self.storage.list(&format!("{kind}/{org}"), |page| {
                 page.iter().try_for_each(|object| self.storage.delete(&object.name))
@@ -113,6 +120,9 @@ impl ObjectTier {
     /// Deletes objects without a row that are older than `before`, at most `limit`. Returns how many.
     pub fn remove_orphans(&self, before: Timestamp, limit: usize) -> Result<usize, StorageError> {
         let mut removed = 0;
+        if !self.storage.may_delete() {
+            return Ok(removed);
+        }
         for kind in [LOGS, ARTIFACTS] {
             self.storage.list(kind, |page| {
                 for object in page {
