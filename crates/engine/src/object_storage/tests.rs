@@ -208,6 +208,32 @@ fn large_log_is_put_in_bounded_parts_and_sealed() {
 }
 
 #[test]
+fn log_is_sealed_up_to_a_lost_object_only_if_forced() {
+    on_every_storage(|it| {
+        let (one, other) = (it.server("one").0, it.server("other").0);
+        let chunk = [b"x".repeat(1023), b"\n".to_vec()].concat().repeat(64);
+        for lost in [0, 5 * 65_536_u32] {
+            let key = LogKey { attempt: lost, ..key() };
+            for number in 0..10 {
+                one.append(&key, number * 65_536, &chunk).unwrap();
+                if number % 5 == 4 {
+                    one.put_appended();
+                }
+            }
+            let is_lost = |name: &&String| name.contains(&format!(".{lost}/{lost:010}-"));
+            it.storage.delete(it.names().iter().find(is_lost).unwrap()).unwrap();
+            assert!(matches!(other.seal_abandoned(&key, false), Err(LogError::Corrupt(_))));
+            let sealed = other.seal_abandoned(&key, true).unwrap();
+            let end = u64::from(lost);
+            assert_eq!((sealed.bytes, sealed.damaged), (end, Some(end)));
+            let third = it.server(&format!("third-{lost}")).0;
+            assert_eq!(third.open(&key).unwrap().unwrap().length(), end);
+        }
+        assert_eq!(it.names().len(), 2, "{:?}", it.names());
+    });
+}
+
+#[test]
 fn log_buffer_of_an_earlier_process_is_put() {
     on_every_storage(|it| {
         let logs = it.server("one").0;
