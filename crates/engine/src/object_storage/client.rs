@@ -75,7 +75,7 @@ impl ObjectStorage {
             StorageUrl::Directory(path) => {
                 std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
                 let local = LocalFileSystem::new_with_prefix(path).map_err(|error| invalid(&error))?;
-                Arc::new(local.with_fsync(true))
+                Arc::new(local.with_fsync(true).with_automatic_cleanup(true))
             }
             StorageUrl::S3 { bucket, prefix } => {
                 let s3 = open_s3(settings, bucket)?;

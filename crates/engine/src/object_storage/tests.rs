@@ -1,5 +1,6 @@
 //! Every test runs on a directory, and on an S3 service if one is installed.
 
+mod directory;
 mod object_cache;
 
 use std::io::{Read as _, Seek as _, Write as _};
