@@ -231,6 +231,7 @@ pub(super) fn checkout(services: &Services, it: &AttemptLocator, into: &Path) ->
             };
             let access = &services.config.git_access;
             let from = CheckoutRemote { url: &repository.url, access, credential: &credential };
+            let mirror = mirror.with_partial(repository.is_partial);
             mirror.checkout_complete(from, &commit, into)
         }
         // The repository was removed. Its mirror may still have the commit.

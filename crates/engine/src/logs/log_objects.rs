@@ -109,15 +109,17 @@ impl LogObjects {
     pub(super) fn put_sealed(
         &self,
         last: Option<&LogObject>,
-        sealed: NamedTempFile,
+        sealed: &NamedTempFile,
         length: u64,
     ) -> Result<Option<StoredObject>, LogError> {
         let object = self.tier.storage.put_file(&self.new_name("sealed")?, sealed.as_file())?;
-        if self.record(last, (0, length), &object, true, self.tier.now()?)?.is_none() {
-            return Ok(None);
-        }
-        self.tier.cache.insert(&object.name, sealed)?;
-        Ok(Some(object))
+        let recorded = self.record(last, (0, length), &object, true, self.tier.now()?)?;
+        Ok(recorded.map(|_| object))
+    }
+
+    /// Keeps the file of a sealed log as the local copy of its object.
+    pub(super) fn cache_sealed(&self, object: &StoredObject, sealed: NamedTempFile) -> Result<(), LogError> {
+        Ok(self.tier.cache.insert(&object.name, sealed).map(drop)?)
     }
 
     /// Replaces the whole log with a note, which keeps the time of the log, so that a later pass does not mistake it for

@@ -31,6 +31,8 @@ const PART_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const CONFLICTS_MAX: usize = 5;
 /// Maximum number of logs that are put at the same time.
 const PUTS_AT_ONCE: usize = 8;
+/// Why a log cannot be read if a row names an object that does not exist.
+const MISSING: &str = "its object is missing";
 
 impl OpenLog {
     /// Fetches what other servers have put. Local bytes that are not in object storage yet are kept.
@@ -41,6 +43,15 @@ impl OpenLog {
     }
 
     fn fetch_next(&self, objects: &LogObjects) -> Result<(), LogError> {
+        match self.fetch_existing(objects)? {
+            true => Ok(()),
+            false => Err(LogError::Corrupt(MISSING)),
+        }
+    }
+
+    /// Returns false if an object that a row names is missing. What is before it was fetched.
+    fn fetch_existing(&self, objects: &LogObjects) -> Result<bool, LogError> {
+        let mut missing = None;
         for _ in 0..CONFLICTS_MAX {
             let mut state = self.state.lock();
             match state.phase {
@@ -53,34 +64,39 @@ impl OpenLog {
             }
             let stored = state.stored;
             drop(state);
-            if self.fetch_all(objects, &objects.list_after(stored)?)? {
+            let Some(object) = self.fetch_all(objects, &objects.list_after(stored)?)? else {
                 let mut state = self.state.lock();
                 if matches!(state.phase, LogPhase::Unknown) {
                     state.phase = LogPhase::Open;
                 }
                 self.publish_progress(&state);
-                return Ok(());
+                return Ok(true);
+            };
+            // A row is deleted before its object, so the object was not replaced if a row still names it.
+            if missing.as_ref() == Some(&object) {
+                return Ok(false);
             }
+            missing = Some(object);
         }
         Err(LogError::Corrupt("its objects change too often"))
     }
 
-    /// Returns false if an object was replaced in the meantime.
-    fn fetch_all(&self, objects: &LogObjects, found: &[LogObject]) -> Result<bool, LogError> {
+    /// Stops at an object that is missing, perhaps because it was replaced in the meantime, and returns its name.
+    fn fetch_all(&self, objects: &LogObjects, found: &[LogObject]) -> Result<Option<String>, LogError> {
         for object in found {
             if object.is_sealed {
                 self.become_sealed(objects, object)?;
-                return Ok(true);
+                return Ok(None);
             }
             if !self.has_bytes_of(object)? {
-                let Some(bytes) = objects.read(object)? else { return Ok(false) };
+                let Some(bytes) = objects.read(object)? else { return Ok(Some(object.object.clone())) };
                 self.apply(object.start.unsigned_abs(), &bytes)?;
             }
             let mut state = self.state.lock();
             state.stored = object.end.unsigned_abs();
             state.last = Some(object.clone());
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// Whether the plain file already has the bytes of an object.
@@ -177,37 +193,45 @@ impl OpenLog {
         }
     }
 
-    /// Seals a log in object storage. Unless it is forced, a log is not sealed while bytes that the runner reported are
-    /// missing.
+    /// Seals a log in object storage. Unless it is forced, a log is not sealed while bytes that the runner reported, or
+    /// objects, are missing.
     pub(super) fn seal_object(&self, is_forced: bool) -> Result<LogSeal, LogError> {
         let Some(objects) = &self.objects else { return self.seal() };
         let _turn = self.sealing.lock();
         for _ in 0..CONFLICTS_MAX {
-            self.fetch_next(objects)?;
+            let is_lost = !self.fetch_existing(objects)?;
+            if is_lost && !is_forced {
+                return Err(LogError::Corrupt(MISSING));
+            }
+            // Replaces also the objects after the missing one.
+            let lost_end = if is_lost { objects.find_last()? } else { None };
             let reported = objects.reported_length()?;
             let mut state = self.state.lock();
             if let LogPhase::Sealed(sealed) = state.phase {
                 return Ok(sealed);
             }
             let length = state.index.length();
-            let is_incomplete = length < reported && state.damaged.is_none();
+            let is_incomplete = (is_lost || length < reported) && state.damaged.is_none();
             if is_incomplete && !is_forced {
                 return Err(LogError::Incomplete { length, reported });
             }
             let damaged = state.damaged.or(is_incomplete.then_some(length));
-            let Some(file) = state.file.clone().filter(|_| length > 0) else {
+            let file = state.file.clone().filter(|_| length > 0);
+            if file.is_none() && !is_lost {
                 let sealed = LogSeal { damaged, ..LogSeal::empty() };
                 self.finish_sealed(&mut state, sealed, None);
                 return Ok(sealed);
-            };
+            }
             state.phase = LogPhase::Sealing;
-            let (index, last) = (state.index.clone(), state.last.clone());
+            let (index, last) = (state.index.clone(), lost_end.or_else(|| state.last.clone()));
             drop(state);
             let put = (|| {
                 let into = objects.new_file()?;
-                let sealed = write_sealed(into.as_file(), &file, &index, damaged)?;
-                let object = objects.put_sealed(last.as_ref(), into, length)?;
-                Ok::<_, LogError>(object.map(|object| (sealed, object)))
+                let plain = file.as_deref().unwrap_or(into.as_file());
+                let sealed = write_sealed(into.as_file(), plain, &index, damaged)?;
+                let Some(object) = objects.put_sealed(last.as_ref(), &into, length)? else { return Ok(None) };
+                objects.cache_sealed(&object, into)?;
+                Ok::<_, LogError>(Some((sealed, object)))
             })();
             let mut state = self.state.lock();
             match put {
@@ -292,7 +316,7 @@ impl LogStore {
             let length = SealedLog::open(sealed.try_clone()?)?.sealed.bytes;
             let mut copy = objects.new_file()?;
             std::io::copy(&mut sealed, copy.as_file_mut())?;
-            objects.put_sealed(objects.find_last()?.as_ref(), copy, length)?;
+            objects.put_sealed(objects.find_last()?.as_ref(), &copy, length)?;
             return Ok(true);
         }
         let Some(mut log) = from.open(key)? else { return Ok(false) };

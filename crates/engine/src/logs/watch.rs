@@ -29,6 +29,11 @@ impl LogWatch {
         let _ = self.seen.changed().await;
     }
 
+    /// Picks up what another server has appended.
+    pub fn catch_up(&self) -> Result<(), LogError> {
+        self.log.catch_up()
+    }
+
     /// Reads up to `max` bytes. Returns none at the end of the log.
     pub fn read(&mut self, from: u64, max: usize) -> Result<Vec<u8>, LogError> {
         if self.packed.is_none() {

@@ -1,4 +1,4 @@
-//! Local copies of objects. Objects never change, so a copy is valid as long as it exists.
+//! Local copies of objects. Objects never change, so a complete copy stays valid.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use tempfile::NamedTempFile;
 
 use super::{ObjectStorage, StorageError, StoredObject};
@@ -17,20 +18,25 @@ pub(crate) struct ObjectCache {
     dir: PathBuf,
     /// Maximum size of all copies. The one that was added last may exceed it.
     bytes_max: u64,
+    /// Upper bound of the size of all copies, because removed ones still count. `None` until they are first counted.
+    bytes: Mutex<Option<u64>>,
 }
 
 impl ObjectCache {
     pub(super) fn new(dir: PathBuf, bytes_max: u64) -> Self {
-        Self { dir, bytes_max }
+        Self { dir, bytes_max, bytes: Mutex::default() }
     }
 
     /// Opens the local copy of an object, which is downloaded and verified first if there is none.
     pub(super) fn open(&self, storage: &ObjectStorage, object: &StoredObject) -> Result<File, StorageError> {
         match OpenOptions::new().read(true).write(true).open(self.path(&object.name)) {
-            Ok(file) => {
+            Ok(file) if file.metadata()?.len() == object.bytes => {
                 // The least recently used copies are removed first.
                 file.set_modified(SystemTime::now())?;
                 return Ok(file);
+            }
+            Ok(_) => {
+                tracing::warn!(object = object.name, "local copy of an object is damaged; downloading again");
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
@@ -48,10 +54,17 @@ impl ObjectCache {
 
     /// Adds a complete copy of an object.
     pub(crate) fn insert(&self, name: &str, copy: NamedTempFile) -> io::Result<File> {
+        // A copy is not verified again, so it must not change if the machine loses power.
+        copy.as_file().sync_all()?;
         let path = self.path(name);
         copy.persist(&path).map_err(|error| error.error)?;
         let file = File::open(path)?;
-        self.evict(name)?;
+        let size = file.metadata()?.len();
+        let mut total = self.bytes.lock();
+        *total = Some(match *total {
+            Some(bytes) if bytes + size <= self.bytes_max => bytes + size,
+            _ => self.evict(name)?,
+        });
         Ok(file)
     }
 
@@ -75,8 +88,9 @@ impl ObjectCache {
         Ok(())
     }
 
-    /// Removes the least recently used copies, except for `kept`.
-    fn evict(&self, kept: &str) -> io::Result<()> {
+    /// Removes the least recently used copies, except for `kept`, until a tenth of the space is free, so that the next
+    /// copies are added without listing all of them. Returns the size of those that are left.
+    fn evict(&self, kept: &str) -> io::Result<u64> {
         let kept = self.path(kept);
         let mut copies = Vec::new();
         for entry in std::fs::read_dir(&self.dir)? {
@@ -92,14 +106,14 @@ impl ObjectCache {
         let mut bytes: u64 = copies.iter().map(|(_, bytes, _)| bytes).sum();
         copies.sort_unstable();
         for (_, size, path) in copies {
-            if bytes <= self.bytes_max {
+            if bytes <= self.bytes_max - self.bytes_max / 10 {
                 break;
             }
             if path != kept && std::fs::remove_file(&path).is_ok() {
                 bytes -= size;
             }
         }
-        Ok(())
+        Ok(bytes)
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
@@ -26,9 +27,9 @@ use crate::vault::hex;
 
 /// Objects up to this size are put in one request, larger ones in parts of this size. One part is in memory at a time.
 const PART_BYTES: usize = 8 * 1024 * 1024;
-/// Timeouts of a connection attempt, of a request, and of its retries.
+/// Timeouts of a connection attempt, of waiting for the next bytes of a response, and of retries.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-const REQUEST_MAX: Duration = Duration::from_secs(30);
+const READ_MAX: Duration = Duration::from_secs(30);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 const RETRIES_MAX: usize = 2;
 /// Timeout of an operation on a small object, with all of its retries.
@@ -48,6 +49,8 @@ pub struct ObjectStorage {
     /// `None` only while it is being dropped.
     runtime: Option<Runtime>,
     health: Mutex<StorageHealth>,
+    /// Whether another installation may use the objects, so that none is deleted.
+    keeps_objects: AtomicBool,
     cache_bytes_max: u64,
 }
 
@@ -72,7 +75,7 @@ impl ObjectStorage {
             StorageUrl::Directory(path) => {
                 std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
                 let local = LocalFileSystem::new_with_prefix(path).map_err(|error| invalid(&error))?;
-                Arc::new(local.with_fsync(true))
+                Arc::new(local.with_fsync(true).with_automatic_cleanup(true))
             }
             StorageUrl::S3 { bucket, prefix } => {
                 let s3 = open_s3(settings, bucket)?;
@@ -92,6 +95,7 @@ impl ObjectStorage {
             url: settings.url.clone(),
             runtime: Some(runtime),
             health: Mutex::default(),
+            keeps_objects: AtomicBool::default(),
             cache_bytes_max: settings.cache_bytes_max,
         })
     }
@@ -99,6 +103,15 @@ impl ObjectStorage {
     /// Maximum size of local copies.
     pub(super) fn cache_bytes_max(&self) -> u64 {
         self.cache_bytes_max
+    }
+
+    /// From now on, the objects of logs and artifacts are not deleted.
+    pub fn keep_objects(&self) {
+        self.keeps_objects.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn may_delete(&self) -> bool {
+        !self.keeps_objects.load(Ordering::Relaxed)
     }
 
     pub fn url(&self) -> &StorageUrl {
@@ -339,15 +352,19 @@ fn open_s3(settings: &StorageSettings, bucket: &str) -> Result<object_store::aws
         is_http = is_plain_http(endpoint).map_err(StorageError::Invalid)?;
         builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
     }
-    let client = ClientOptions::new().with_connect_timeout(CONNECT_MAX).with_timeout(REQUEST_MAX);
     let retry = RetryConfig { max_retries: RETRIES_MAX, retry_timeout: RETRY_MAX, ..RetryConfig::default() };
     builder
         .with_bucket_name(bucket)
-        .with_client_options(client.with_allow_http(is_http))
+        .with_client_options(client_options().with_allow_http(is_http))
         .with_allow_http(is_http)
         .with_retry(retry)
         .build()
         .map_err(|error| invalid(&error))
+}
+
+/// A request has no timeout of its own, because it would include the transfer of a large body; `run` limits operations.
+pub(super) fn client_options() -> ClientOptions {
+    ClientOptions::new().with_connect_timeout(CONNECT_MAX).with_timeout_disabled().with_read_timeout(READ_MAX)
 }
 
 fn invalid(error: &Error) -> StorageError {

@@ -8,6 +8,7 @@
 mod cache;
 mod client;
 mod settings;
+mod unfinished;
 
 pub(crate) use cache::ObjectCache;
 pub use client::{ListedObject, ObjectStorage};
@@ -17,6 +18,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
@@ -88,9 +90,13 @@ impl ObjectTier {
         self.cache.open(&self.storage, object)
     }
 
-    /// Deletes an object that no row refers to any more. If that fails, a background job deletes it later.
+    /// Deletes an object that no row refers to any more. If that fails or is not allowed, a background job deletes it
+    /// later.
     pub(crate) fn discard(&self, name: &str) {
         self.cache.remove(name);
+        if !self.storage.may_delete() {
+            return;
+        }
         if let Err(error) = self.storage.delete(name) {
             tracing::warn!(%error, object = name, "cannot delete an object");
         }
@@ -102,6 +108,9 @@ impl ObjectTier {
 
     /// Deletes all objects of a deleted organization.
     pub fn remove_organization(&self, org: &str) -> Result<(), StorageError> {
+        if !self.storage.may_delete() {
+            return Ok(());
+        }
         for kind in [LOGS, ARTIFACTS] {
             self.storage.list(&format!("{kind}/{org}"), |page| {
                 page.iter().try_for_each(|object| self.storage.delete(&object.name))
@@ -110,9 +119,17 @@ impl ObjectTier {
         Ok(())
     }
 
-    /// Deletes objects without a row that are older than `before`, at most `limit`. Returns how many.
+    /// Deletes objects without a row that are older than `before`, at most `limit`. Returns how many. In a directory, also
+    /// removes the files of interrupted writes.
     pub fn remove_orphans(&self, before: Timestamp, limit: usize) -> Result<usize, StorageError> {
         let mut removed = 0;
+        if !self.storage.may_delete() {
+            return Ok(removed);
+        }
+        if let StorageUrl::Directory(root) = self.storage.url() {
+            let micros = u64::try_from(before.as_micros()).unwrap_or(0);
+            unfinished::remove_unfinished(root, SystemTime::UNIX_EPOCH + Duration::from_micros(micros))?;
+        }
         for kind in [LOGS, ARTIFACTS] {
             self.storage.list(kind, |page| {
                 for object in page {

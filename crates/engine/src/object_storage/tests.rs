@@ -1,8 +1,9 @@
 //! Every test runs on a directory, and on an S3 service if one is installed.
 
-use std::fs::File;
+mod directory;
+mod object_cache;
+
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -208,6 +209,32 @@ fn large_log_is_put_in_bounded_parts_and_sealed() {
 }
 
 #[test]
+fn log_is_sealed_up_to_a_lost_object_only_if_forced() {
+    on_every_storage(|it| {
+        let (one, other) = (it.server("one").0, it.server("other").0);
+        let chunk = [b"x".repeat(1023), b"\n".to_vec()].concat().repeat(64);
+        for lost in [0, 5 * 65_536_u32] {
+            let key = LogKey { attempt: lost, ..key() };
+            for number in 0..10 {
+                one.append(&key, number * 65_536, &chunk).unwrap();
+                if number % 5 == 4 {
+                    one.put_appended();
+                }
+            }
+            let is_lost = |name: &&String| name.contains(&format!(".{lost}/{lost:010}-"));
+            it.storage.delete(it.names().iter().find(is_lost).unwrap()).unwrap();
+            assert!(matches!(other.seal_abandoned(&key, false), Err(LogError::Corrupt(_))));
+            let sealed = other.seal_abandoned(&key, true).unwrap();
+            let end = u64::from(lost);
+            assert_eq!((sealed.bytes, sealed.damaged), (end, Some(end)));
+            let third = it.server(&format!("third-{lost}")).0;
+            assert_eq!(third.open(&key).unwrap().unwrap().length(), end);
+        }
+        assert_eq!(it.names().len(), 2, "{:?}", it.names());
+    });
+}
+
+#[test]
 fn log_buffer_of_an_earlier_process_is_put() {
     on_every_storage(|it| {
         let logs = it.server("one").0;
@@ -347,19 +374,10 @@ fn old_logs_are_replaced_by_a_note_on_every_server() {
 }
 
 #[test]
-fn log_cache_is_limited() {
-    on_every_storage(|it| {
-        let settings = StorageSettings { cache_bytes_max: 0, ..it.settings.clone() };
-        let storage = Arc::new(ObjectStorage::open(&settings).unwrap());
-        let dir = it.dir.path().join("small");
-        let tier = ObjectTier::new(storage, dir.clone(), it.store.clone());
-        let objects = [b"one", b"two"]
-            .map(|content| it.storage.put(&format!("logs/{}", content[0]), content.to_vec()).unwrap());
-        for object in &objects {
-            let file: File = tier.open(object).unwrap();
-            let mut first = [0; 3];
-            file.read_exact_at(&mut first, 0).unwrap();
-        }
-        assert_eq!(std::fs::read_dir(dir).unwrap().count(), 1, "only the last one is kept");
-    });
+fn download_is_limited_by_stalls_and_not_by_its_size() {
+    use object_store::ClientConfigKey;
+    // A download that takes longer than the timeout would slow down all tests.
+    let options = client::client_options();
+    assert_eq!(options.get_config_value(&ClientConfigKey::Timeout), None);
+    assert!(options.get_config_value(&ClientConfigKey::ReadTimeout).is_some());
 }

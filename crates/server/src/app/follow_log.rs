@@ -115,7 +115,12 @@ impl LogStreamState {
 
     /// Checks again whether the attempt has ended. After a crash, an attempt may end without its log being sealed.
     async fn refresh_location(&mut self) {
-        if let Ok(found) = self.right.app.find_log(&self.right.who, self.asked.clone()).await {
+        let Ok(found) = self.right.app.find_log(&self.right.who, self.asked.clone()).await else { return };
+        // The attempt may have ended on another server, whose last output was not fetched yet.
+        let is_complete = self.found.has_ended
+            || !found.has_ended
+            || matches!(self.with_watch(|watch| watch.catch_up()).await, Ok(Ok(())));
+        if is_complete {
             self.found = LogLocation { key: self.found.key, ..found };
         }
     }

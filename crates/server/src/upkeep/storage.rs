@@ -14,9 +14,17 @@ use berth_store::{Store, StoreError, TxContext};
 
 use super::{KEPT, UpkeepError, io};
 
-/// Object that says to which installation the objects belong.
+/// Object that says to which installation the objects belong, and which epoch of it may delete them.
 const MARKER: &str = "berth-storage";
 const MARKER_BYTES_MAX: u64 = 256;
+
+/// Content of the marker: the id of the storage, and an epoch. A restored copy of an installation has the same id, but a
+/// higher epoch.
+#[derive(Default)]
+struct StorageMarker {
+    id: String,
+    epoch: i64,
+}
 /// Number of artifacts listed at once.
 const ARTIFACTS_PAGE: usize = 1_000;
 
@@ -58,8 +66,20 @@ fn claim(store: &Store, storage: &ObjectStorage) -> Result<(), UpkeepError> {
     storage.check().map_err(failed)?;
     let found = read_marker(storage).map_err(failed)?;
     let known = store.read_blocking(None, |db| instance::find_storage_id(db))?;
+    let epoch = store.read_blocking(None, |db| instance::load_epoch(db))?;
     match (known, found) {
-        (Some(id), Some(found)) if id == found => Ok(()),
+        (Some(id), Some(found)) if id == found.id => {
+            if found.epoch != epoch {
+                storage.keep_objects();
+                tracing::warn!(
+                    epoch,
+                    confirmed = found.epoch,
+                    "no objects are deleted from object storage, because another copy of this database may use them; once none \
+                     does, run `berth admin storage confirm`"
+                );
+            }
+            Ok(())
+        }
         (_, Some(_)) => {
             Err(refused(format!("{url} belongs to another installation; use another bucket or prefix")))
         }
@@ -71,14 +91,33 @@ fn claim(store: &Store, storage: &ObjectStorage) -> Result<(), UpkeepError> {
             let new = unique_suffix().map_err(failed)?;
             let id = store
                 .transact_blocking(TxContext::system(None), move |tx| instance::claim_storage_id(tx, &new))?;
-            storage.put(MARKER, id.into_bytes()).map(drop).map_err(failed)
+            put_marker(storage, &StorageMarker { id, epoch }).map_err(failed)
         }
     }
 }
 
-fn read_marker(storage: &ObjectStorage) -> Result<Option<String>, StorageError> {
+/// Allows this installation to delete objects after its epoch was raised, because no other copy of it uses them.
+pub fn confirm(store: &Store, storage: &ObjectStorage) -> Result<(), UpkeepError> {
+    claim(store, storage)?;
+    let known = store.read_blocking(None, |db| {
+        Ok::<_, StoreError>((instance::find_storage_id(db)?, instance::load_epoch(db)?))
+    })?;
+    let (id, epoch) = (known.0.unwrap_or_default(), known.1);
+    put_marker(storage, &StorageMarker { id, epoch }).map_err(|error| refused(error.to_string()))
+}
+
+fn read_marker(storage: &ObjectStorage) -> Result<Option<StorageMarker>, StorageError> {
     let found = storage.read_unverified(MARKER, MARKER_BYTES_MAX)?;
-    Ok(found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    Ok(found.map(|bytes| {
+        let text = String::from_utf8_lossy(&bytes);
+        let mut words = text.split(' ');
+        let id = words.next().unwrap_or_default().to_owned();
+        StorageMarker { id, epoch: words.next().and_then(|epoch| epoch.parse().ok()).unwrap_or_default() }
+    }))
+}
+
+fn put_marker(storage: &ObjectStorage, marker: &StorageMarker) -> Result<(), StorageError> {
+    storage.put(MARKER, format!("{} {}", marker.id, marker.epoch).into_bytes()).map(drop)
 }
 
 fn has_rows(store: &Store) -> Result<bool, UpkeepError> {
@@ -184,7 +223,8 @@ pub fn migrate_objects(
     claim(store, from)?;
     to.check().map_err(failed)?;
     let (mark, found) = (read_marker(from).map_err(failed)?, read_marker(to).map_err(failed)?);
-    if found.is_some() && found != mark {
+    let mark = mark.unwrap_or_default();
+    if found.is_some_and(|found| found.id != mark.id) {
         return Err(refused(format!(
             "{} belongs to another installation; use another bucket or prefix",
             to.url()
@@ -202,7 +242,7 @@ pub fn migrate_objects(
         progress(&done);
         Ok(())
     })?;
-    to.put(MARKER, mark.unwrap_or_default().into_bytes()).map_err(failed)?;
+    put_marker(to, &mark).map_err(failed)?;
     Ok(done)
 }
 
@@ -259,4 +299,39 @@ fn list_organizations(store: &Store) -> Result<Vec<OrgId>, UpkeepError> {
 
 fn refused(text: impl Into<String>) -> UpkeepError {
     UpkeepError::Refused(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_core::time::Timestamp;
+    use berth_engine::object_storage::StorageSettings;
+
+    use super::*;
+
+    #[test]
+    fn restored_installation_deletes_no_objects_until_it_is_confirmed() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || {
+            let url = format!("file://{}/objects", dir.path().display()).parse().unwrap();
+            let settings =
+                StorageSettings { url, endpoint: None, region: None, credentials: None, cache_bytes_max: 0 };
+            Arc::new(ObjectStorage::open(&settings).unwrap())
+        };
+        let mut store = Store::open_sqlite(&dir.path().join("berth.db")).unwrap();
+        bind(&store, dir.path(), Some(&*open())).unwrap();
+        let org = OrgId::from_parts(Timestamp::from_micros(1), [1; 10]);
+        open().put(&format!("logs/{org}/x/part-1"), b"of another server".to_vec()).unwrap();
+        // As a restore does.
+        store.raise_epoch(None).unwrap();
+        let store = Arc::new(store);
+        let remove_orphans = || {
+            let storage = open();
+            bind(&store, dir.path(), Some(&*storage)).unwrap();
+            let tier = ObjectTier::new(storage, dir.path().join("cache"), store.clone());
+            tier.remove_orphans(Timestamp::from_micros(i64::MAX), 9).unwrap()
+        };
+        assert_eq!(remove_orphans(), 0);
+        confirm(&store, &open()).unwrap();
+        assert_eq!(remove_orphans(), 1);
+    }
 }

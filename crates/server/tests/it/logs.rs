@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_engine::logs::{LOG_CHUNK_BYTES_MAX, LogKey};
+use berth_engine::logs::{LOG_CHUNK_BYTES_MAX, LogKey, LogStore};
 use berth_server::config::AppConfig;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -315,6 +315,19 @@ async fn log_stream_ends_with_an_unsealed_attempt() {
     );
     assert_eq!(next_log_event(&mut stream).await, None);
     assert_eq!(case.read_log("deploy/logs").await["complete"], true);
+}
+
+#[tokio::test]
+async fn log_stream_ends_after_the_last_output_on_another_server() {
+    let case = LogFixture::with_fast_checks().await;
+    let other = LogStore::new(case.world.dir.path().join("logs"));
+    other.append(&case.key, 0, b"one\n").unwrap();
+    let mut stream = case.follow("deploy/logs").await;
+    assert_eq!(next_log_event(&mut stream).await.unwrap().2["text"], "one\n");
+    other.append(&case.key, 4, b"two\n").unwrap();
+    case.steps.end_attempt(&case.key);
+    assert_eq!(next_log_event(&mut stream).await.unwrap().2["text"], "two\n");
+    assert_eq!(next_log_event(&mut stream).await.unwrap().1, "end");
 }
 
 #[tokio::test]

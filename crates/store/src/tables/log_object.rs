@@ -38,12 +38,13 @@ statements! {
     Org Read OF_DEPLOYMENT = "SELECT deployment_id, step_id, attempt, is_after_fence, MAX(stored_at) FROM log_objects
         WHERE org_id = $1 AND deployment_id = $2
         GROUP BY deployment_id, step_id, attempt, is_after_fence LIMIT $3";
-    // The first condition is that of a partial index.
+    // The first condition is that of a partial index. In random order, so that logs that cannot be sealed do not keep the
+    // rest waiting.
     Instance Read ABANDONED = "SELECT o.org_id, o.deployment_id, o.step_id, o.attempt, o.is_after_fence, MAX(a.ended_at)
         FROM log_objects o JOIN attempts a ON a.org_id = o.org_id AND a.deployment_id = o.deployment_id
           AND a.step_id = o.step_id AND a.number = o.attempt
         WHERE o.is_sealed = 0 AND a.ended_at <= $1
-        GROUP BY o.org_id, o.deployment_id, o.step_id, o.attempt, o.is_after_fence LIMIT $2";
+        GROUP BY o.org_id, o.deployment_id, o.step_id, o.attempt, o.is_after_fence ORDER BY RANDOM() LIMIT $2";
     Instance Read ANY = "SELECT object FROM log_objects LIMIT 1";
     Org Read BY_OBJECT = "SELECT object FROM log_objects WHERE org_id = $1 AND object = $2";
     Org Read PAGE = "SELECT deployment_id, step_id, attempt, is_after_fence, start_byte, end_byte, is_sealed, object,

@@ -46,7 +46,7 @@ pub(crate) enum AdminCommand {
     RotateKeys(rotate_keys::RotateKeysArgs),
     /// Run a read-only SQL query
     Sql(sql::SqlArgs),
-    /// Move logs and artifacts to object storage
+    /// Move logs and artifacts to object storage, and confirm its use after a restore
     #[command(subcommand)]
     Storage(storage::StorageCommand),
 }

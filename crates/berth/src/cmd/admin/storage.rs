@@ -1,4 +1,4 @@
-//! `berth admin storage`: moves logs and artifacts to object storage.
+//! `berth admin storage`: moves logs and artifacts to object storage, and confirms its use after a restore.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_server::upkeep::storage::{MigrationReport, migrate_directory, migrate_objects};
+use berth_server::upkeep::storage::{MigrationReport, confirm, migrate_directory, migrate_objects};
 use berth_server::upkeep::verify::verify;
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
 use berth_store::tables::instance;
 
-use super::InstallationArgs;
 use super::verify::{exit_code, to_json, to_text};
+use super::{InstallationArgs, LocatedInstallation};
 use crate::output::{JsonArgs, print_note};
 
 /// Interval between two lines of progress.
@@ -23,6 +23,16 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 pub(crate) enum StorageCommand {
     /// Move logs and artifacts to object storage; stop all servers first. Can be interrupted and repeated
     Migrate(MigrateArgs),
+    /// Let this installation delete objects after a restore, once no other copy of it uses them; stop all servers first
+    Confirm(ConfirmArgs),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ConfirmArgs {
+    #[command(flatten)]
+    place: InstallationArgs,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 #[derive(clap::Args)]
@@ -40,17 +50,41 @@ pub(crate) struct MigrateArgs {
 }
 
 pub(super) fn run(command: &StorageCommand) -> anyhow::Result<ExitCode> {
-    let StorageCommand::Migrate(args) = command;
-    let found = args.place.locate_existing()?;
-    // Fails if a server is running.
-    let (dir, store) = match &found.database {
+    match command {
+        StorageCommand::Migrate(args) => migrate(args),
+        StorageCommand::Confirm(args) => confirm_copy(args),
+    }
+}
+
+/// Fails if a server is running.
+fn open_alone(found: &LocatedInstallation) -> anyhow::Result<(DataDir, Store)> {
+    Ok(match &found.database {
         None => {
             let dir = DataDir::open(&found.data_dir)?;
             let store = Store::open_sqlite(&dir.database())?;
             (dir, store)
         }
         Some(url) => (DataDir::open_alone(&found.data_dir)?, Store::open_postgres(url)?),
-    };
+    })
+}
+
+fn confirm_copy(args: &ConfirmArgs) -> anyhow::Result<ExitCode> {
+    let found = args.place.locate_existing()?;
+    let (_dir, store) = open_alone(&found)?;
+    let storage = found.settings.storage.open()?;
+    let storage =
+        storage.ok_or_else(|| anyhow::anyhow!("no object storage is configured; set storage.url"))?;
+    confirm(&store, &storage)?;
+    let url = storage.url().to_string();
+    args.json.output().print_reply(&serde_json::json!({ "url": url }), || {
+        format!("Confirmed: the next start of the server deletes objects in {url} that it does not need.")
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn migrate(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
+    let found = args.place.locate_existing()?;
+    let (dir, store) = open_alone(&found)?;
     let store = Arc::new(store);
     let settings = &found.settings.storage;
     let to = settings.open_at(&args.to)?;

@@ -1,6 +1,8 @@
 //! Partial mirrors, over git HTTP.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use berth_core::repository::RemoteUrl;
 use berth_engine::credential::RedactedString;
@@ -9,8 +11,9 @@ use berth_engine::git::{CheckoutRemote, CommitHash, GitCredential, GitError, Git
 use berth_server::jobs;
 use serde_json::json;
 
-use super::{OriginRepository, create_mirror, serve_git, unrestricted_access};
-use crate::world::{DEFINITION, TestWorld, get, post};
+use super::{OriginRepository, PATIENCE, create_mirror, serve_git, unrestricted_access};
+use crate::jobs_with_runner::start_runner;
+use crate::world::{DEFINITION, POLL_EVERY, TestWorld, get, post};
 
 const LOGIN: &str = "x-access-token:hunter2-token";
 const LARGE: usize = 1024 * 1024;
@@ -162,12 +165,8 @@ fn full_mirror_that_becomes_partial_keeps_its_content() {
     assert!(check_out(&mirror, &url, &second, Some(&credential())).0.is_ok());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn partial_repository_is_synced_with_its_definitions_only() {
-    let (origin, _, url) = create_origin(true);
-    origin.write(".berth/shop/pipeline.yaml", DEFINITION);
-    origin.commit("third");
-    let world = TestWorld::new().await;
+/// Adds a partial repository and syncs it. Returns its id and the directory of its mirror.
+async fn add_repository(world: &TestWorld, url: &RemoteUrl) -> (String, PathBuf) {
     let send = async |path: &str, body: serde_json::Value| {
         let made = post(&format!("/api/v1/organizations/acme/{path}")).with_account(&world.ada).json(&body);
         let made = world.send(made).await;
@@ -178,11 +177,46 @@ async fn partial_repository_is_synced_with_its_definitions_only() {
     let body = json!({"url": url.as_str(), "credential": "GIT_TOKEN", "isPartial": true});
     let id = send("repositories", body).await;
     jobs::tick(world.app.jobs()).await.unwrap();
+    let mirrors = std::fs::read_dir(world.dir.path().join("git")).unwrap().next().unwrap().unwrap().path();
+    let mirror = mirrors.join(format!("{id}.git"));
+    (id, mirror)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partial_repository_is_synced_with_its_definitions_only() {
+    let (origin, _, url) = create_origin(true);
+    origin.write(".berth/shop/pipeline.yaml", DEFINITION);
+    origin.commit("third");
+    let world = TestWorld::new().await;
+    let (id, mirror) = add_repository(&world, &url).await;
     let path = format!("/api/v1/organizations/acme/repositories/{id}");
     let seen = world.send(get(&path).with_account(&world.ada)).await.body["data"].clone();
     assert_eq!((&seen["error"], &seen["isPartial"]), (&json!(null), &json!(true)), "{seen}");
     assert_eq!(seen["pipelines"][0]["slug"], "shop", "{seen}");
-    let mirrors = std::fs::read_dir(world.dir.path().join("git")).unwrap().next().unwrap().unwrap().path();
-    let mirror = mirrors.join(format!("{id}.git"));
     assert!(mirror_size(&mirror) < 100_000, "{}", mirror_size(&mirror));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checkout_on_a_server_without_the_mirror_creates_a_partial_one() {
+    let (origin, _, url) = create_origin(true);
+    let dir = tempfile::tempdir().unwrap();
+    let done = dir.path().join("done");
+    let step = format!("type: script\n      params: {{ run: 'touch {}' }}", done.display());
+    let definition = DEFINITION.replace("  stages:", "  tracks: main\n  stages:");
+    origin.write(".berth/shop/pipeline.yaml", &definition.replace("type: dummy", &step));
+    origin.commit("third");
+    let world = TestWorld::new().await;
+    let (_, mirror) = add_repository(&world, &url).await;
+    jobs::tick(world.app.jobs()).await.unwrap();
+    // The runner is connected to a server that has not synced the repository.
+    std::fs::remove_dir_all(&mirror).unwrap();
+    let runner = start_runner(&world.app, dir.path());
+    let deadline = Instant::now() + PATIENCE;
+    while !done.exists() {
+        assert!(Instant::now() < deadline, "the step has not run");
+        tokio::time::sleep(POLL_EVERY).await;
+    }
+    assert!(mirror.join("berth-partial").exists());
+    world.app.services().shutdown.cancel();
+    tokio::task::spawn_blocking(move || runner.stop()).await.unwrap();
 }

@@ -120,6 +120,10 @@ fn admin_commands() {
     std::fs::create_dir(cli.config.path().join("objects")).expect("a directory");
     transcript.run(&format!("admin storage migrate {objects} --data-dir restored"));
     transcript.run(&format!("admin storage migrate {objects} {data}"));
+    let storage = format!("[storage]\nurl = \"{}\"\n", objects.trim_start_matches("--to "));
+    std::fs::write(cli.config.path().join("storage.toml"), storage).expect("a configuration");
+    transcript.run("admin storage confirm --config storage.toml --data-dir restored");
+    transcript.run("admin storage confirm --data-dir restored");
     transcript.compare(&expect_file!["expected/admin.txt"]);
 }
 
