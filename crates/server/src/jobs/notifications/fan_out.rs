@@ -1,6 +1,7 @@
 //! Reads events, stores the notifications that they cause, and advances the cursor in the same transaction.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use berth_core::access::{AccessTarget, Action, EffectiveAccess};
 use berth_core::deployment::Deployment;
@@ -14,6 +15,7 @@ use berth_engine::git::CommitHash;
 use berth_store::tables::notification::{self, LaggingNotifications};
 use berth_store::tables::{chat_message, event, pipeline};
 use berth_store::{StoreRead, Tx, TxContext};
+use tokio::time::Instant;
 
 use super::NotificationFanOut;
 use super::chat_outbox::{ChatOutbox, OutgoingEvent};
@@ -30,6 +32,9 @@ const CREATED_PER_TRANSACTION_MAX: usize = 500;
 /// How many events the in-memory cursor may be ahead of the stored cursor. After a crash, at most this many events are
 /// read again.
 const UNWRITTEN_MAX: i64 = 1_000;
+/// Time for reading the authors of a batch from git, including the wait for one of the organization's git processes. All
+/// organizations wait for it. Without an author, only the other people behind a deployment are notified.
+const AUTHORS_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Reads one batch of events for each organization that has new ones. Returns whether there may be more.
 pub(super) async fn read_events(job: &NotificationFanOut) -> Result<bool, AppError> {
@@ -87,12 +92,7 @@ async fn read_batch(
         job.positions.lock().insert(org, to);
         return Ok(true);
     }
-    let mut authors = HashMap::new();
-    for commit in failed {
-        if let Some(author) = commit.load_author(job, org).await {
-            authors.insert(commit.event, author);
-        }
-    }
+    let authors = load_authors(job, org, failed).await;
     let has_mail = job.config.smtp.is_some();
     let written = job.services.store.transact(TxContext::system(Some(org)), move |tx| {
         if !notification::move_cursor(tx, lagging.sequence, to)? {
@@ -112,6 +112,26 @@ async fn read_batch(
         job.positions.lock().insert(org, through);
     }
     Ok(true)
+}
+
+/// Returns the addresses of the authors that can be read in time, by event.
+async fn load_authors(
+    job: &NotificationFanOut,
+    org: OrgId,
+    commits: Vec<DeployedCommit>,
+) -> HashMap<EventId, String> {
+    let (mut authors, deadline) = (HashMap::new(), Instant::now() + AUTHORS_TIME_MAX);
+    for commit in commits {
+        match tokio::time::timeout_at(deadline, commit.load_author(job, org)).await {
+            Ok(Some(author)) => drop(authors.insert(commit.event, author)),
+            Ok(None) => {}
+            Err(_) => {
+                tracing::info!(%org, "reading authors timed out");
+                break;
+            }
+        }
+    }
+    authors
 }
 
 /// The commit of a failed deployment, whose author is read from the repository's mirror.
@@ -136,7 +156,8 @@ impl DeployedCommit {
 
     /// Returns the author's address. A repository that cannot be read delays no notification.
     async fn load_author(&self, job: &NotificationFanOut, org: OrgId) -> Option<String> {
-        let (mirror, commit) = (job.services.git.mirror(org, self.repository), self.commit.clone());
+        let mirror = job.services.git.mirror(org, self.repository).with_time_limit(AUTHORS_TIME_MAX);
+        let commit = self.commit.clone();
         let read = job.services.git.run(org, move || mirror.author(&commit)).await;
         read.ok()?.ok().map(|(_, email)| email)
     }
