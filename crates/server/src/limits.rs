@@ -191,6 +191,8 @@ pub const NOTIFICATIONS_PER_PERSON_MAX: i64 = 1_000;
 pub const NOTIFICATION_DAYS_KEPT: i64 = 90;
 /// Maximum number of notifications in one email. The rest follows in the next one.
 pub const NOTIFICATIONS_PER_MAIL_MAX: i64 = 50;
+/// Maximum number of notifications that wait for an email to one person. Further ones are only in the inbox.
+pub const MAILS_PENDING_PER_PERSON_MAX: i64 = 1_000;
 pub const CHAT_DESTINATIONS_PER_ORGANIZATION_MAX: i64 = 100;
 /// Maximum number of messages that wait for one chat destination or person. Further ones are dropped and logged.
 pub const CHAT_MESSAGES_PENDING_MAX: i64 = 10_000;

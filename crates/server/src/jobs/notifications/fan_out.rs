@@ -21,7 +21,9 @@ use super::NotificationFanOut;
 use super::chat_outbox::{ChatOutbox, OutgoingEvent};
 use super::people::{RuleBook, complete_subject, load_deployment, load_people, load_recipient_access};
 use crate::error::AppError;
-use crate::limits::{NOTIFICATION_EVENT_AGE_S_MAX, NOTIFICATIONS_PER_PERSON_MAX};
+use crate::limits::{
+    MAILS_PENDING_PER_PERSON_MAX, NOTIFICATION_EVENT_AGE_S_MAX, NOTIFICATIONS_PER_PERSON_MAX,
+};
 
 /// Maximum number of organizations read per query.
 const ORGANIZATIONS_PAGE: i64 = 1_000;
@@ -179,6 +181,8 @@ struct Recipient {
     access: EffectiveAccess,
     rules: Vec<NotificationRule>,
     last_sent: LastSent,
+    /// Number of notifications that wait for an email.
+    pending_mails: i64,
 }
 
 impl NotificationBatch {
@@ -219,7 +223,11 @@ impl NotificationBatch {
             let is_mine = concerned.contains(&person);
             let input = RuleInput { kind: &event.kind, pipeline, place, is_mine };
             let routed = route(&recipient.rules, &input, tx.now(), recipient.last_sent);
-            let mail_due_at = routed.mail_due_at.filter(|_| self.has_mail);
+            let has_room = recipient.pending_mails < MAILS_PENDING_PER_PERSON_MAX;
+            let mail_due_at = routed.mail_due_at.filter(|_| self.has_mail && has_room);
+            if routed.mail_due_at.is_some() && !has_room {
+                tracing::warn!(%person, sequence = event.sequence, "too many pending emails; email dropped");
+            }
             if let Some(due_at) = routed.chat_due_at {
                 let cause = cause.filter(|_| is_mine);
                 self.chats.send_to_person(tx, person, &OutgoingEvent { cause, ..outgoing }, due_at)?;
@@ -245,6 +253,9 @@ impl NotificationBatch {
             };
             if notification::insert(tx, &notification)? {
                 self.created += 1;
+                if let Some(Some(known)) = self.recipients.get_mut(&person) {
+                    known.pending_mails += i64::from(mail_due_at.is_some());
+                }
                 notification::delete_surplus(tx, person, NOTIFICATIONS_PER_PERSON_MAX)?;
             }
         }
@@ -289,6 +300,7 @@ impl NotificationBatch {
                     mail: notification::load_last_mailed(db, person)?,
                     chat: chat_message::load_last_sent(db, &person.to_string())?,
                 },
+                pending_mails: notification::count_pending_mails(db, person, MAILS_PENDING_PER_PERSON_MAX)?,
             }),
         };
         self.recipients.insert(person, found.clone());
