@@ -119,6 +119,27 @@ async fn session_limits_of_an_agent_are_enforced() {
 }
 
 #[tokio::test]
+async fn session_handed_over_by_an_agent_keeps_its_end() {
+    let shop = EnvironmentsFixture::new().await;
+    let agent = shop.create_agent("claude", "tester", &json!({"sessionSeconds": 900, "sessions": 2})).await;
+    let other = shop.create_agent("other", "tester", &json!({})).await;
+    let session = shop.claim_session(&agent, &json!({"ttlSeconds": 600})).await;
+    let hand_over = async |to: &MemberAccount| {
+        shop.post_to_session(&agent, &session, "hand-over", &json!({"to": to.email})).await
+    };
+    let refused = hand_over(&agent).await;
+    refused.assert_problem(409, "invalid_state");
+    assert!(refused.text.contains("you hold this session already"), "{}", refused.text);
+    let next = expect_data(hand_over(&other).await, 200);
+    assert_eq!(
+        [&next["expiresAt"], &next["leaseSeconds"], &next["ttlSeconds"]],
+        [&session["expiresAt"], &json!(60), &session["ttlSeconds"]]
+    );
+    let extended = shop.post_to_session(&other, &next, "extend", &json!({"ttlSeconds": 901})).await;
+    assert_limit(&extended, "sessionSeconds");
+}
+
+#[tokio::test]
 async fn deployments_of_an_agent_are_limited() {
     let shop = EnvironmentsFixture::new().await;
     let agent = shop.create_agent("claude", "deployer", &json!({"deploymentsPerHour": 2})).await;
