@@ -201,7 +201,7 @@ pub const NOTIFICATIONS_PER_CHAT_MESSAGE_MAX: i64 = 15;
 /// Maximum difference between the time of a request of Slack and the server's clock.
 pub const SLACK_REQUEST_AGE_S_MAX: i64 = 5 * 60;
 /// How long a request of Slack is remembered, so that a replay is refused. Longer than it can be valid.
-pub const SLACK_REQUEST_KEPT_S: i64 = 60 * 60;
+pub const SLACK_REQUEST_KEPT_S: i64 = 15 * 60;
 /// Maximum size of a request of Slack. A button press contains the message with the button.
 pub const SLACK_BODY_BYTES_MAX: usize = 256 * 1024;
 pub const SLACK_SIGNING_SECRET_BYTES_MAX: usize = 200;
