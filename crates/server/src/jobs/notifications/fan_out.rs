@@ -31,6 +31,8 @@ const ORGANIZATIONS_PAGE: i64 = 1_000;
 const EVENTS_BATCH_MAX: i64 = 200;
 /// After this many notifications a transaction ends, because other writes wait for it.
 const CREATED_PER_TRANSACTION_MAX: usize = 500;
+/// After this many people to notify, over all events, a transaction ends as well.
+const PEOPLE_PER_TRANSACTION_MAX: usize = 2_000;
 /// How many events the in-memory cursor may be ahead of the stored cursor. After a crash, at most this many events are
 /// read again.
 const UNWRITTEN_MAX: i64 = 1_000;
@@ -71,7 +73,7 @@ async fn read_batch(
     let read = job.services.store.read(Some(org), move |db| {
         let happened = event::list_after(db, position, i64::MAX, EVENTS_BATCH_MAX)?;
         let Some(last) = happened.last() else { return Ok(None) };
-        let (to, rules, now) = (last.sequence, RuleBook::load(db)?, db.now());
+        let (to, mut rules, now) = (last.sequence, RuleBook::load(db)?, db.now());
         let is_recent = |event: &Event| now.seconds_since(event.occurred_at) <= NOTIFICATION_EVENT_AGE_S_MAX;
         let notifies = |event: &Event| {
             NotificationCause::of_event(event).is_some() || rules.has_subscribers(&event.kind)
@@ -87,9 +89,10 @@ async fn read_batch(
                 failed.push(commit);
             }
         }
-        Ok::<_, AppError>(Some((to, notifying, failed)))
+        rules.load_teams(db, &notifying)?;
+        Ok::<_, AppError>(Some((to, notifying, failed, rules)))
     });
-    let Some((to, notifying, failed)) = read.await? else { return Ok(false) };
+    let Some((to, notifying, failed, rules)) = read.await? else { return Ok(false) };
     if notifying.is_empty() && to - lagging.sequence < UNWRITTEN_MAX {
         job.positions.lock().insert(org, to);
         return Ok(true);
@@ -100,10 +103,10 @@ async fn read_batch(
         if !notification::move_cursor(tx, lagging.sequence, to)? {
             return Ok::<_, AppError>(None);
         }
-        let mut batch = NotificationBatch::new(RuleBook::load(tx)?, ChatOutbox::load(tx)?, has_mail);
+        let mut batch = NotificationBatch::new(rules, ChatOutbox::load(tx)?, has_mail);
         for event in &notifying {
             batch.notify(tx, event, authors.get(&event.id).map(String::as_str))?;
-            if batch.created >= CREATED_PER_TRANSACTION_MAX {
+            if batch.is_full() {
                 notification::move_cursor(tx, to, event.sequence)?;
                 return Ok(Some(event.sequence));
             }
@@ -174,6 +177,8 @@ struct NotificationBatch {
     recipients: BTreeMap<UserId, Option<Recipient>>,
     /// Number of notifications so far.
     created: usize,
+    /// Number of people whose rules were applied so far, over all events.
+    considered: usize,
 }
 
 #[derive(Clone)]
@@ -187,7 +192,12 @@ struct Recipient {
 
 impl NotificationBatch {
     fn new(rules: RuleBook, chats: ChatOutbox, has_mail: bool) -> Self {
-        Self { rules, chats, has_mail, pipelines: HashMap::new(), recipients: BTreeMap::new(), created: 0 }
+        let (pipelines, recipients) = (HashMap::new(), BTreeMap::new());
+        Self { rules, chats, has_mail, pipelines, recipients, created: 0, considered: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.created >= CREATED_PER_TRANSACTION_MAX || self.considered >= PEOPLE_PER_TRANSACTION_MAX
     }
 
     fn notify(&mut self, tx: &mut Tx<'_>, event: &Event, author: Option<&str>) -> Result<(), AppError> {
@@ -196,9 +206,10 @@ impl NotificationBatch {
             Some(cause) => concerned_people(event, cause, &load_people(tx, event, cause, author)?),
             None => BTreeSet::new(),
         };
-        let mut people = self.rules.list_subscribers(tx, &event.kind)?;
+        let mut people = self.rules.list_subscribers(&event.kind);
         people.extend(&concerned);
-        let for_destinations = self.rules.list_destination_rules(tx, &event.kind, &concerned)?;
+        self.considered += people.len();
+        let for_destinations = self.rules.list_destination_rules(&event.kind, &concerned);
         let for_destinations: Vec<_> =
             for_destinations.into_iter().map(|(rules, is_own)| (rules.to_vec(), is_own)).collect();
         if people.is_empty() && for_destinations.is_empty() {
