@@ -19,16 +19,19 @@ pub struct ApprovalChanges {
     pub commits: Option<Vec<WireCommit>>,
     /// Total number of commits that would be added; null if unknown.
     pub commit_count: Option<u64>,
-    /// The files that differ, by path, at most 100. Null if nothing is deployed, or they cannot be compared now.
+    /// The files that differ, by path, at most 100. Null if nothing is deployed, they cannot be compared now, or you may
+    /// not read the whole pipeline.
     pub files: Option<Vec<FileChangeCount>>,
     /// Total number of files that differ; null if unknown.
     pub file_count: Option<usize>,
     /// URL of the forge's comparison; null if nothing is deployed, it is the same commit, or the forge is unknown.
     pub compare_url: Option<String>,
-    /// Changed lines of the pipeline's definition; null if it is unchanged, or nothing is deployed.
+    /// Changed lines of the pipeline's definition; null if it is unchanged, nothing is deployed, or you may not read the
+    /// whole pipeline.
     pub definition: Option<ChangedLines>,
-    /// The secrets of the stage whose pinned versions differ, by name.
-    pub secrets: Vec<SecretVersionChange>,
+    /// The secrets of the stage whose pinned versions differ, by name. Null without permission to read secrets of the
+    /// pipeline.
+    pub secrets: Option<Vec<SecretVersionChange>>,
 }
 
 /// A file that differs.

@@ -19,8 +19,9 @@ pub(crate) async fn list_resources<A: RestApi>(
     context: &ToolContext<A>,
 ) -> Result<Vec<Resource>, ToolFailure> {
     let mut resources: Vec<Resource> = Vec::new();
-    for (pipeline, environment) in load_environments(context, None).await?.environments {
-        let name = format!("{pipeline}/{}", environment["envName"].as_str().unwrap_or_default());
+    let listed = load_environments(context, None, |environment| environment["envName"].clone()).await?;
+    for (pipeline, environment) in listed.environments {
+        let name = format!("{pipeline}/{}", environment.as_str().unwrap_or_default());
         let resource = Resource::new(format!("{ENVIRONMENTS}{name}"), name);
         resources
             .push(resource.with_mime_type(JSON).with_description("An environment, its lock and its state"));

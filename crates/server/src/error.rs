@@ -1,6 +1,8 @@
 //! Errors of use cases. Refusals become responses. Internal errors are logged here, once, with details that clients do
 //! not see.
 
+use std::time::Duration;
+
 use berth_api::problem::{Code, InputError, InputErrorCode, ProblemDetails};
 use berth_core::access::{AccessTarget, Action};
 use berth_core::decision::CommandRefusal;
@@ -65,6 +67,13 @@ impl AppError {
         let text = "this organization requires a second factor, and your account has none; log in to the dashboard and \
                     set one up under Profile";
         Self::new(Code::SecondFactorRequired, text)
+    }
+
+    /// The caller has sent too many requests, and may send the next one after `wait`.
+    pub fn rate_limited(wait: Duration) -> Self {
+        let seconds = wait.as_secs() + 1;
+        let text = format!("too many requests; wait {seconds} s");
+        ProblemDetails::new(Code::RateLimited, text).with_member("retryAfterSeconds", seconds).into()
     }
 
     pub fn unauthenticated(detail: &str) -> Self {

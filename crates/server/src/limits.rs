@@ -191,6 +191,8 @@ pub const NOTIFICATIONS_PER_PERSON_MAX: i64 = 1_000;
 pub const NOTIFICATION_DAYS_KEPT: i64 = 90;
 /// Maximum number of notifications in one email. The rest follows in the next one.
 pub const NOTIFICATIONS_PER_MAIL_MAX: i64 = 50;
+/// Maximum number of notifications that wait for an email to one person. Further ones are only in the inbox.
+pub const MAILS_PENDING_PER_PERSON_MAX: i64 = 1_000;
 pub const CHAT_DESTINATIONS_PER_ORGANIZATION_MAX: i64 = 100;
 /// Maximum number of messages that wait for one chat destination or person. Further ones are dropped and logged.
 pub const CHAT_MESSAGES_PENDING_MAX: i64 = 10_000;
@@ -199,7 +201,7 @@ pub const NOTIFICATIONS_PER_CHAT_MESSAGE_MAX: i64 = 15;
 /// Maximum difference between the time of a request of Slack and the server's clock.
 pub const SLACK_REQUEST_AGE_S_MAX: i64 = 5 * 60;
 /// How long a request of Slack is remembered, so that a replay is refused. Longer than it can be valid.
-pub const SLACK_REQUEST_KEPT_S: i64 = 60 * 60;
+pub const SLACK_REQUEST_KEPT_S: i64 = 15 * 60;
 /// Maximum size of a request of Slack. A button press contains the message with the button.
 pub const SLACK_BODY_BYTES_MAX: usize = 256 * 1024;
 pub const SLACK_SIGNING_SECRET_BYTES_MAX: usize = 200;

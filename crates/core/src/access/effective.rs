@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{AccessScope, AccessTarget, Action, ActionLevel, Role};
+use crate::agent;
 use crate::id::{GrantId, TeamId};
 use crate::name::{EnvName, Slug};
 
@@ -95,18 +96,23 @@ pub struct EffectiveAccess {
     pub restriction: Option<Arc<[TokenRestriction]>>,
     /// Whether the organization requires a second factor and the account has none. Such a caller may do nothing.
     pub is_factor_missing: bool,
+    /// Whether the caller is an agent, which lacks some permissions whatever its role and grants.
+    pub is_agent: bool,
 }
 
 impl EffectiveAccess {
     /// The access of a member who has no scoped grants.
     pub fn of_role(role: Role) -> Self {
-        Self { role, grants: Arc::default(), restriction: None, is_factor_missing: false }
+        Self { role, grants: Arc::default(), restriction: None, is_factor_missing: false, is_agent: false }
     }
 
     /// Decides whether the caller may perform the action on the resource, and why.
     pub fn decide(&self, action: Action, target: &AccessTarget) -> AccessDecision {
         if self.is_factor_missing {
             return AccessDecision::SecondFactorMissing;
+        }
+        if self.is_reserved(action) {
+            return AccessDecision::NotGranted;
         }
         let by = match self.role.may(action) {
             true => Some(AccessSource::OrganizationRole(self.role)),
@@ -121,6 +127,10 @@ impl EffectiveAccess {
             Some(restriction) if !restriction.iter().any(is_within) => AccessDecision::TokenRestricted,
             _ => AccessDecision::Allowed { by },
         }
+    }
+
+    fn is_reserved(&self, action: Action) -> bool {
+        self.is_agent && agent::is_reserved_for_others(action)
     }
 
     pub fn may(&self, action: Action, target: &AccessTarget) -> bool {
@@ -145,6 +155,7 @@ impl EffectiveAccess {
         let is_within =
             |it: &TokenRestriction| it.permissions.contains(&action) && can_cover(&it.scope, action);
         !self.is_factor_missing
+            && !self.is_reserved(action)
             && granted
             && self.restriction.as_ref().is_none_or(|all| all.iter().any(is_within))
     }
@@ -238,6 +249,21 @@ mod tests {
         }
         let refused = owner.decide(Action::OrganizationRead, &AccessTarget::Organization);
         assert_eq!(refused, AccessDecision::SecondFactorMissing);
+    }
+
+    #[test]
+    fn agent_lacks_reserved_permissions_whatever_its_role() {
+        let admin = access(Role::Owner, &[(Role::Owner, "org")]);
+        let agent = EffectiveAccess { is_agent: true, ..admin.clone() };
+        for action in Action::ALL {
+            let is_allowed = !agent::is_reserved_for_others(*action);
+            assert_eq!(
+                agent.may_everywhere(*action),
+                is_allowed && admin.may_everywhere(*action),
+                "{action}"
+            );
+            assert_eq!(agent.may_somewhere(*action), is_allowed && admin.may_somewhere(*action), "{action}");
+        }
     }
 
     #[test]

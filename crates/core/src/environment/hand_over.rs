@@ -20,20 +20,37 @@ pub fn hand_over(
     if let Err(refusal) = check_declared(&draft.lock) {
         return draft.refuse(refusal);
     }
-    let wish = match named.require_holder(by, &mut draft) {
+    let now = draft.now();
+    let mut to = to.clone();
+    let (wish, latest_end) = match named.require_holder(by, &mut draft) {
         Err(refusal) => return draft.refuse(refusal),
+        Ok(session) if session.holder.is_same(&to) => {
+            let text = "you hold this session already; extend it, or name another member".to_owned();
+            return draft.refuse(CommandRefusal::InvalidState(text));
+        }
         // The new session takes over the commit, context and TTL of the old one, but not its deployments. The contact
         // was named for the old holder.
-        Ok(session) => ClaimTerms {
-            commit: session.commit.clone(),
-            context: session.context.clone(),
-            contact: None,
-            ttl_seconds: session.ttl_seconds,
-            // The new holder has not agreed to send heartbeats.
-            lease_seconds: None,
-            deploy: false,
-            is_untrusted: false,
-        },
+        Ok(session) => {
+            let terms = ClaimTerms {
+                commit: session.commit.clone(),
+                context: session.context.clone(),
+                contact: None,
+                ttl_seconds: session.ttl_seconds,
+                // The new holder has not agreed to send heartbeats.
+                lease_seconds: None,
+                deploy: false,
+                is_untrusted: false,
+            };
+            // Agents cannot exceed the limit of a session by handing it to each other.
+            let latest_end = match (&mut to.agent, session.length_limit()) {
+                (Some(agent), Some(limit)) => {
+                    agent.session_seconds = agent.session_seconds.min(limit.seconds_since(now).max(1));
+                    session.expires_at
+                }
+                _ => None,
+            };
+            (terms, latest_end)
+        }
     };
     // A pending takeover targets the current session, so a handover would evade it.
     if let Some((ticket, _)) = draft.lock.pending_takeover() {
@@ -52,6 +69,9 @@ pub fn hand_over(
     };
     let ended = draft.end_session(ending);
     let new_fence = draft.open_session(successor, to.clone(), &wish);
+    if let (Some(session), Some(end)) = (&mut draft.lock.session, latest_end) {
+        session.expires_at = session.expires_at.map(|at| at.min(end));
+    }
     if let Some(ended) = ended {
         let event = events::session_ended_event(EventKind::SessionHandedOver, &draft.lock, &ended)
             .with("to", to.name.clone())

@@ -15,6 +15,8 @@ use crate::text::{describe_environment, describe_session, describe_ticket};
 
 /// Maximum number of pipelines whose environments are listed. For more, name the pipeline.
 const PIPELINES_MAX: usize = 100;
+/// Maximum size of a list of environments as JSON. For more, name the pipeline.
+const LISTED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -29,7 +31,7 @@ pub(super) async fn list_environments<A: RestApi>(
     arguments: JsonObject,
 ) -> ToolResult {
     let asked: ListEnvironments = parse_arguments(arguments)?;
-    let listed = load_environments(context, asked.pipeline.as_deref()).await?;
+    let listed = load_environments(context, asked.pipeline.as_deref(), std::convert::identity).await?;
     let has_more = listed.has_more;
     let environments = listed.environments.iter();
     let mut lines: Vec<String> =
@@ -38,9 +40,9 @@ pub(super) async fn list_environments<A: RestApi>(
         lines.push("There are no environments that you may see.".to_owned());
     }
     if has_more {
-        lines.push(format!(
-            "Only the first {PIPELINES_MAX} pipelines are listed; pass pipeline to list the environments of another one."
-        ));
+        lines.push(
+            "Not all pipelines are listed; pass pipeline to list the environments of another one.".to_owned(),
+        );
     }
     let data: Vec<Value> = listed.environments.into_iter().map(|(_, environment)| environment).collect();
     Ok(ToolOutput { text: lines.join("\n"), content: json!({ "data": data, "hasMore": has_more }) })
@@ -53,10 +55,12 @@ pub(crate) struct ListedEnvironments {
     has_more: bool,
 }
 
-/// Returns the environments of a pipeline, or of all pipelines.
+/// Returns the environments of a pipeline, or of as many pipelines as fit into the limits. `keep` reduces an environment to
+/// what the caller needs.
 pub(crate) async fn load_environments<A: RestApi>(
     context: &ToolContext<A>,
     pipeline: Option<&str>,
+    keep: fn(Value) -> Value,
 ) -> Result<ListedEnvironments, ToolFailure> {
     let mut has_more = false;
     let pipelines = match pipeline {
@@ -72,11 +76,17 @@ pub(crate) async fn load_environments<A: RestApi>(
             slugs.map(str::to_owned).collect()
         }
     };
-    let mut environments = Vec::new();
+    let (mut environments, mut size) = (Vec::new(), 0);
     for pipeline in pipelines {
         let path = format!("/pipelines/{}/ephemeral-environments", percent_encode(&pipeline));
-        let listed = context.get(path).await?;
-        let found = listed.body["data"].as_array().cloned().unwrap_or_default();
+        let mut listed = context.get(path).await?;
+        let Some(Value::Array(found)) = listed.body.get_mut("data").map(Value::take) else { continue };
+        let found: Vec<Value> = found.into_iter().map(keep).collect();
+        size += found.iter().map(|environment| environment.to_string().len()).sum::<usize>();
+        if size > LISTED_BYTES_MAX && !environments.is_empty() {
+            has_more = true;
+            break;
+        }
         environments.extend(found.into_iter().map(|environment| (pipeline.clone(), environment)));
     }
     Ok(ListedEnvironments { environments, has_more })

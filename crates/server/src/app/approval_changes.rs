@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use berth_api::approval_changes::{ApprovalChanges, FileChangeCount, SecretChangeKind, SecretVersionChange};
 use berth_api::commit::WireCommit;
-use berth_core::access::{Action, EffectiveAccess, permit};
+use berth_core::access::{AccessTarget, Action, EffectiveAccess, permit};
 use berth_core::deployment::Deployment;
 use berth_core::deployment::run::{PinnedSecret, Plan};
 use berth_core::id::{DeploymentId, RepositoryId};
@@ -21,7 +21,7 @@ use berth_store::tables::{deployment, pipeline, plan, repository};
 
 use super::commit_details::{commit_to_wire, compare_url};
 use super::line_count::count_changed_lines;
-use super::resource_access::{require_everywhere, require_on_pipeline};
+use super::resource_access::{require_everywhere, require_on_pipeline, require_whole_pipeline};
 use super::{ApiResponse, App, approvals};
 use crate::auth::authorize::AuthorizedCaller;
 use crate::error::AppError;
@@ -41,7 +41,10 @@ struct Compared {
     source: Option<ComparedSource>,
     /// The source texts of both definitions, if they differ.
     definitions: Option<(String, String)>,
-    secrets: Vec<SecretVersionChange>,
+    /// `None` if the caller may not read secrets of the pipeline.
+    secrets: Option<Vec<SecretVersionChange>>,
+    /// Whether the caller may read the pipeline itself. A grant on a stage shows only its name and state.
+    is_pipeline_readable: bool,
 }
 
 /// The repository and the commits to read from its mirror.
@@ -71,7 +74,7 @@ impl App {
     ) -> Result<ApiResponse<ApprovalChanges>, AppError> {
         let (org, access) = (who.org(), who.access().clone());
         let compared = self.read(who, move |db| load_compared(db, &access, &id)).await?;
-        let Compared { from, to, source, definitions, secrets } = compared;
+        let Compared { from, to, source, definitions, secrets, is_pipeline_readable } = compared;
         let mut read = MirrorChanges::default();
         if let Some(source) = &source
             && let Some(head) = CommitHash::parse(&source.to)
@@ -97,7 +100,7 @@ impl App {
             None => Some(described_to_wire(source.as_ref()?, described?, forges)),
         };
         let base = source.as_ref().and_then(|it| it.from.as_deref());
-        let files = read.files.map(|found| (found.files, found.count));
+        let files = read.files.filter(|_| is_pipeline_readable).map(|found| (found.files, found.count));
         Ok(ApiResponse::ok(ApprovalChanges {
             compare_url: to.as_ref().and_then(|it| compare_url(it, base, forges)),
             from: shown(from.as_ref(), read.from),
@@ -121,10 +124,17 @@ impl App {
 
 fn load_compared(db: &mut impl StoreRead, access: &EffectiveAccess, id: &str) -> Result<Compared, AppError> {
     let approval = approvals::find(db, access, Action::ApprovalsRead, id)?;
-    match pipeline::find_slug(db, approval.pipeline)? {
-        Some(slug) => require_on_pipeline(access, Action::PipelinesRead, &slug)?,
-        None => require_everywhere(access, Action::PipelinesRead)?,
-    }
+    let (target, is_pipeline_readable) = match pipeline::find_slug(db, approval.pipeline)? {
+        Some(slug) => {
+            require_on_pipeline(access, Action::PipelinesRead, &slug)?;
+            let is_readable = require_whole_pipeline(access, &slug).is_ok();
+            (AccessTarget::Pipeline(slug.to_string()), is_readable)
+        }
+        None => {
+            require_everywhere(access, Action::PipelinesRead)?;
+            (AccessTarget::Organization, true)
+        }
+    };
     let head = deployment::by_id(db, approval.deployment)?;
     let head = head.ok_or_else(|| AppError::bug("an approval without a deployment"))?;
     let base = commit::list_approval_bases(db, &[approval.id])?.remove(&approval.id);
@@ -139,13 +149,19 @@ fn load_compared(db: &mut impl StoreRead, access: &EffectiveAccess, id: &str) ->
     let (from, to) = (base.as_ref().and_then(|it| commits.remove(&it.id)), commits.remove(&head.id));
     Ok(Compared {
         source: load_source(db, head_plan.as_ref(), base.as_ref())?,
-        definitions: load_definitions(db, base.as_ref(), &head)?,
-        secrets: compare_secrets(
-            pinned_secrets(base_plan.as_ref(), &approval.stage),
-            pinned_secrets(head_plan.as_ref(), &approval.stage),
-        ),
+        definitions: match is_pipeline_readable {
+            true => load_definitions(db, base.as_ref(), &head)?,
+            false => None,
+        },
+        secrets: access.may(Action::SecretsRead, &target).then(|| {
+            compare_secrets(
+                pinned_secrets(base_plan.as_ref(), &approval.stage),
+                pinned_secrets(head_plan.as_ref(), &approval.stage),
+            )
+        }),
         from,
         to,
+        is_pipeline_readable,
     })
 }
 

@@ -156,6 +156,7 @@ impl App {
             }
             let member = member::find_view(db, user)?.ok_or_else(|| AppError::not_found("member"))?;
             let access = load_member_access(db, user)?.ok_or_else(|| AppError::not_found("member"))?;
+            let access = EffectiveAccess { is_agent: member.agent.is_some(), ..access };
             let mut permissions = Vec::with_capacity(Action::ALL.len());
             for action in Action::ALL {
                 permissions.push(explain_permission(db, &access, *action, &target)?);

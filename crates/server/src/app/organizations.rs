@@ -84,7 +84,7 @@ impl App {
         &self,
         who: &Principal,
     ) -> Result<Vec<wire::WireOrganization>, AppError> {
-        let user = who.user;
+        let (user, is_agent) = (who.user, who.is_agent);
         let only = match &who.via {
             AuthMethod::Token { membership, .. } => Some(membership.org),
             AuthMethod::SignIn { .. } => None,
@@ -97,7 +97,7 @@ impl App {
                     let in_reach = only.is_none_or(|only| only == org.id);
                     if let Some(role) = member::role_in(db, user, org.id)?.filter(|_| in_reach) {
                         let grants = grant::list_of_member_in(db, org.id, user)?;
-                        let access = EffectiveAccess { grants, ..EffectiveAccess::of_role(role) };
+                        let access = EffectiveAccess { grants, is_agent, ..EffectiveAccess::of_role(role) };
                         let teams = team::list_slugs_in(db, org.id, user)?;
                         reached.push(to_response(&org, &access, &teams));
                     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use berth_api::problem::{Code, ProblemDetails};
+use berth_api::problem::Code;
 use berth_core::access::ActionPermit;
 use berth_engine::{RemoteCall, RunnerCaller};
 use http::Method;
@@ -74,7 +74,7 @@ pub(super) async fn authorize_request(
         None | Some(RouteAccess::Open) => return Ok(()),
         Some(access @ (RouteAccess::Runner | RouteAccess::NewRunner)) => {
             let caller = authenticate_runner(app, request, access).await?;
-            app.rates.check_caller(&caller.runner.id.to_string()).map_err(rate_limit_error)?;
+            app.rates.check_caller(&caller.runner.id.to_string()).map_err(AppError::rate_limited)?;
             request.extensions.insert(caller);
             return Ok(());
         }
@@ -87,7 +87,7 @@ pub(super) async fn authorize_request(
         check_page_origin(app, &request.headers)?;
     }
     let principal = Arc::new(authenticate(app, request, is_token_route).await?);
-    app.rates.check_caller(&principal.key_scope()).map_err(rate_limit_error)?;
+    app.rates.check_caller(&principal.key_scope()).map_err(AppError::rate_limited)?;
     if let Some(action) = action {
         let membership = match &principal.via {
             AuthMethod::Token { membership, .. } if is_token_route => Some(membership.clone()),
@@ -138,7 +138,11 @@ async fn authenticate(app: &App, request: &Parts, is_token_route: bool) -> Resul
     let principal = match found {
         Ok(principal) => principal,
         Err(refused) => {
-            return Err(app.rates.check_stranger(client.address()).err().map_or(refused, rate_limit_error));
+            return Err(app
+                .rates
+                .check_stranger(client.address())
+                .err()
+                .map_or(refused, AppError::rate_limited));
         }
     };
     if let AuthMethod::SignIn { id } = &principal.via
@@ -168,7 +172,7 @@ async fn authenticate_runner(
     match found {
         Err(refused) => {
             let address = request_origin(&request.extensions)?.client.address();
-            Err(app.rates.check_stranger(address).err().map_or(refused, rate_limit_error))
+            Err(app.rates.check_stranger(address).err().map_or(refused, AppError::rate_limited))
         }
         found => found,
     }
@@ -225,7 +229,9 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AppError> {
 
 /// Applies the rate limit per IP address on open routes that check a secret, whether or not the secret is correct.
 pub(super) fn check_stranger(app: &App, request: &axum::extract::Request) -> Result<(), AppError> {
-    app.rates.check_stranger(request_origin(request.extensions())?.client.address()).map_err(rate_limit_error)
+    app.rates
+        .check_stranger(request_origin(request.extensions())?.client.address())
+        .map_err(AppError::rate_limited)
 }
 
 /// CSRF protection: the cookie is accepted only in requests from the dashboard's own pages, according to
@@ -263,12 +269,6 @@ pub(super) fn check_page_origin(app: &App, headers: &HeaderMap) -> Result<(), Ap
 /// Returns the URL of the dashboard if the request was sent to a loopback address instead of the dashboard's host name.
 pub(super) fn dashboard_elsewhere(app: &App, headers: &HeaderMap) -> Option<String> {
     app.config.dashboard_instead_of(headers.get(header::HOST)?.to_str().ok()?)
-}
-
-fn rate_limit_error(wait: std::time::Duration) -> AppError {
-    let seconds = wait.as_secs() + 1;
-    let text = format!("too many requests; wait {seconds} s");
-    ProblemDetails::new(Code::RateLimited, text).with_member("retryAfterSeconds", seconds).into()
 }
 
 pub(super) fn request_origin(extensions: &http::Extensions) -> Result<&RequestOrigin, AppError> {

@@ -50,8 +50,6 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
             let oldest = tx.now().plus_seconds(-SECOND_FACTOR_ENROLMENT_S);
             second_factor::delete_unconfirmed(tx, oldest)?;
             action_link::delete_expired(tx)?;
-            let oldest_request = tx.now().plus_seconds(-SLACK_REQUEST_KEPT_S);
-            slack_connection::delete_old_requests(tx, oldest_request)?;
             cli_login::delete_expired(tx)?;
             forge_account::delete_expired_codes(tx)?;
             forge_app_setup::delete_expired(tx)?;
@@ -70,9 +68,22 @@ pub async fn sweep(jobs: &BackgroundJobs) -> Result<(), AppError> {
         })
     };
     while forget().await? == FORGET_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
+    sweep_slack_requests(jobs).await?;
     sweep_notifications(jobs).await?;
     sweep_deliveries(jobs).await?;
     sweep_hook_deliveries(jobs).await
+}
+
+/// Deletes old requests of Slack.
+async fn sweep_slack_requests(jobs: &BackgroundJobs) -> Result<(), AppError> {
+    let delete = || {
+        jobs.services.store.transact(TxContext::system(None), |tx| {
+            let before = tx.now().plus_seconds(-SLACK_REQUEST_KEPT_S);
+            Ok::<_, AppError>(slack_connection::delete_old_requests(tx, before)?)
+        })
+    };
+    while delete().await? == slack_connection::DELETE_BATCH_MAX && !jobs.services.shutdown.is_cancelled() {}
+    Ok(())
 }
 
 /// Deletes old deliveries of forges.

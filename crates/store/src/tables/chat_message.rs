@@ -5,6 +5,7 @@ use berth_core::id::{NotificationId, OrgId, UserId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::pagination::FairBatch;
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, statements, table};
 use crate::tx::{StoreRead, Tx};
@@ -24,8 +25,10 @@ statements! {
     Org Read LAST_SENT = "SELECT MAX(sent_at) FROM chat_messages WHERE org_id = $1 AND target_id = $2";
     Org Read COUNT_PENDING = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM chat_messages
         WHERE org_id = $1 AND target_id = $2 AND due_at IS NOT NULL LIMIT $3) AS counted";
-    Instance Read DUE = "SELECT org_id, target_id FROM chat_messages WHERE due_at IS NOT NULL AND due_at <= $1
-        GROUP BY org_id, target_id ORDER BY MIN(due_at), target_id LIMIT $2";
+    Instance Read DUE = "SELECT org_id, target_id FROM (SELECT org_id, target_id, MIN(due_at) AS first_due_at,
+            ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY MIN(due_at), target_id) AS place
+          FROM chat_messages WHERE due_at IS NOT NULL AND due_at <= $1 GROUP BY org_id, target_id) AS ranked
+        WHERE place <= $2 ORDER BY place, first_due_at, target_id LIMIT $3";
     Org Read DUE_OF_TARGET => ChatMessage::TABLE.select("WHERE org_id = $1 AND target_id = $2 AND due_at <= $3
         ORDER BY created_at, sequence LIMIT $4");
     // Optimistic locking: the number of failures must be unchanged, so that the result of another worker stays.
@@ -59,10 +62,10 @@ pub fn count_pending(db: &mut impl StoreRead, target: &str, max: i64) -> Result<
     db.fetch_count(&COUNT_PENDING, &[target.into(), max.into()])
 }
 
-/// Targets that messages are due for, longest due first.
-pub fn list_due(db: &mut impl StoreRead, limit: i64) -> Result<Vec<(OrgId, String)>, StoreError> {
+/// Targets that messages are due for, longest due first. Each organization gets a share of the batch.
+pub fn list_due(db: &mut impl StoreRead, batch: FairBatch) -> Result<Vec<(OrgId, String)>, StoreError> {
     let now = db.now();
-    db.fetch_all(&DUE, &[now.into(), limit.into()])
+    db.fetch_all(&DUE, &[now.into(), batch.share.into(), batch.total.into()])
 }
 
 /// The due messages of a target, oldest first.

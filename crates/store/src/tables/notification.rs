@@ -6,7 +6,7 @@ use berth_core::notification::{Notification, NotificationCause, NotificationSubj
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
+use crate::pagination::{FairBatch, ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{TableRow as _, from_row, json_columns, statements, table, word_columns};
 use crate::tx::{StoreRead, Tx};
@@ -39,8 +39,12 @@ statements! {
     Org Upkeep READ_ALL = "UPDATE notifications SET read_at = $3, mail_due_at = NULL
         WHERE org_id = $1 AND user_id = $2 AND in_inbox = 1 AND read_at IS NULL";
     Org Read LAST_MAILED = "SELECT MAX(mailed_at) FROM notifications WHERE org_id = $1 AND user_id = $2";
-    Instance Read DUE = "SELECT org_id, user_id FROM notifications WHERE mail_due_at IS NOT NULL AND mail_due_at <= $1
-        GROUP BY org_id, user_id ORDER BY MIN(mail_due_at), user_id LIMIT $2";
+    Instance Read DUE = "SELECT org_id, user_id FROM (SELECT org_id, user_id, MIN(mail_due_at) AS first_due_at,
+            ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY MIN(mail_due_at), user_id) AS place
+          FROM notifications WHERE mail_due_at IS NOT NULL AND mail_due_at <= $1 GROUP BY org_id, user_id) AS ranked
+        WHERE place <= $2 ORDER BY place, first_due_at, user_id LIMIT $3";
+    Org Read COUNT_PENDING_MAILS = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM notifications
+        WHERE org_id = $1 AND user_id = $2 AND mail_due_at IS NOT NULL LIMIT $3) AS counted";
     Org Read DUE_OF_USER => Notification::TABLE.select("WHERE org_id = $1 AND user_id = $2 AND mail_due_at <= $3
         ORDER BY sequence LIMIT $4");
     // Optimistic locking: the number of failures must be unchanged, so that the result of another worker stays.
@@ -135,10 +139,15 @@ pub fn load_last_mailed(db: &mut impl StoreRead, user: UserId) -> Result<Option<
     Ok(db.fetch_optional::<Option<Timestamp>>(&LAST_MAILED, &[text(user)])?.flatten())
 }
 
-/// People who have an email to get, longest due first.
-pub fn list_due(db: &mut impl StoreRead, limit: i64) -> Result<Vec<(OrgId, UserId)>, StoreError> {
+/// People who have an email to get, longest due first. Each organization gets a share of the batch.
+pub fn list_due(db: &mut impl StoreRead, batch: FairBatch) -> Result<Vec<(OrgId, UserId)>, StoreError> {
     let now = db.now();
-    db.fetch_all(&DUE, &[now.into(), limit.into()])
+    db.fetch_all(&DUE, &[now.into(), batch.share.into(), batch.total.into()])
+}
+
+/// The number of notifications that are still to be sent to this person by email, up to `max`.
+pub fn count_pending_mails(db: &mut impl StoreRead, user: UserId, max: i64) -> Result<i64, StoreError> {
+    db.fetch_count(&COUNT_PENDING_MAILS, &[text(user), max.into()])
 }
 
 /// The due notifications of a person, oldest first.

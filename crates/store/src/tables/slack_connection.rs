@@ -8,6 +8,9 @@ use crate::error::StoreError;
 use crate::sql::{TableRow as _, column_group, statements, table};
 use crate::tx::{StoreRead, Tx};
 
+/// Maximum number of requests deleted at once.
+pub const DELETE_BATCH_MAX: i64 = 500;
+
 table!(Org SlackConnection in slack_connections {
     key: [],
     insert: [api_url, workspace_id, workspace, created_at],
@@ -27,7 +30,8 @@ statements! {
     // Needs no event: what a request does is recorded as an event of its own.
     Org Upkeep INSERT_REQUEST = "INSERT INTO slack_requests (org_id, signature, received_at) VALUES ($1, $2, $3)
         ON CONFLICT (org_id, signature) DO NOTHING";
-    Instance Upkeep DELETE_OLD_REQUESTS = "DELETE FROM slack_requests WHERE received_at < $1";
+    Instance Upkeep DELETE_OLD_REQUESTS = "DELETE FROM slack_requests WHERE (org_id, signature) IN
+        (SELECT org_id, signature FROM slack_requests WHERE received_at < $1 LIMIT $2)";
 }
 
 /// The Slack app through which an organization is connected to a workspace.
@@ -91,7 +95,8 @@ pub fn insert_request(tx: &mut Tx<'_>, signature: &str) -> Result<bool, StoreErr
     Ok(tx.execute(&INSERT_REQUEST, &[signature.into(), now.into()])? == 1)
 }
 
-/// Forgets the requests from before this time, in all organizations.
-pub fn delete_old_requests(tx: &mut Tx<'_>, before: Timestamp) -> Result<(), StoreError> {
-    tx.execute(&DELETE_OLD_REQUESTS, &[before.into()]).map(drop)
+/// Deletes a batch of requests from before this time, of all organizations. Returns their number.
+pub fn delete_old_requests(tx: &mut Tx<'_>, before: Timestamp) -> Result<i64, StoreError> {
+    let count = tx.execute(&DELETE_OLD_REQUESTS, &[before.into(), DELETE_BATCH_MAX.into()])?;
+    Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }

@@ -40,6 +40,7 @@ statements! {
     Org Read MEMBERS = "SELECT u.id, u.email, u.name, m.source, m.created_at
         FROM team_members m JOIN users u ON u.id = m.user_id
         WHERE m.org_id = $1 AND m.team_id = $2 ORDER BY m.user_id LIMIT $3";
+    Org Read MEMBER_IDS = "SELECT user_id FROM team_members WHERE org_id = $1 AND team_id = $2 ORDER BY user_id LIMIT $3";
     Org Read COUNT_MEMBERS = "SELECT CAST(COUNT(*) AS BIGINT) FROM team_members WHERE org_id = $1 AND team_id = $2";
     Org Read ALL_MEMBERS = "SELECT t.slug, m.user_id FROM team_members m
         JOIN teams t ON t.org_id = m.org_id AND t.id = m.team_id WHERE m.org_id = $1 ORDER BY t.slug, m.user_id";
@@ -110,6 +111,11 @@ pub fn list_of_user_from(
 
 pub fn list_members(db: &mut impl StoreRead, team: TeamId) -> Result<Vec<TeamMemberView>, StoreError> {
     db.fetch_all(&MEMBERS, &[text(team), TEAM_MEMBERS_MAX.into()])
+}
+
+/// The members of a team, without their accounts.
+pub fn list_member_ids(db: &mut impl StoreRead, team: TeamId) -> Result<Vec<UserId>, StoreError> {
+    db.fetch_all(&MEMBER_IDS, &[text(team), TEAM_MEMBERS_MAX.into()])
 }
 
 pub fn count_members(db: &mut impl StoreRead, team: TeamId) -> Result<i64, StoreError> {

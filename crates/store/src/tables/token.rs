@@ -44,8 +44,9 @@ statements! {
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM api_tokens
         WHERE org_id = $1 AND revoked_at IS NULL AND environment_id IS NULL
           AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) LIMIT $3) AS counted";
-    Org Read STANDING = "SELECT t.org_id, t.user_id, m.role, t.expires_at, t.restriction, t.environment_id, p.slug, e.name
+    Org Read STANDING = "SELECT t.org_id, t.user_id, CAST(CASE u.kind WHEN 'agent' THEN 1 ELSE 0 END AS BIGINT), m.role, t.expires_at, t.restriction, t.environment_id, p.slug, e.name
         FROM api_tokens t JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
+        JOIN users u ON u.id = t.user_id
         LEFT JOIN environments e ON e.org_id = t.org_id AND e.id = t.environment_id
         LEFT JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
         WHERE t.org_id = $1 AND t.id = $2 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)";
@@ -112,7 +113,7 @@ impl FromRow for TokenCaller {
         let (user, user_name, is_service, is_agent): (_, _, _, _) = row.take()?;
         let (role, last_used_at, expires_at): (Role, _, _) = row.take()?;
         let TokenLimits { restriction, environment } = row.take()?;
-        let access = EffectiveAccess { restriction, ..EffectiveAccess::of_role(role) };
+        let access = EffectiveAccess { restriction, is_agent, ..EffectiveAccess::of_role(role) };
         Ok(Self {
             token,
             org,
@@ -214,24 +215,26 @@ fn read_of_owner(db: &impl StoreRead, id: TokenId) -> BoundRead {
 pub fn find_access(db: &mut impl StoreRead, id: TokenId) -> Result<Option<TokenAccess>, StoreError> {
     let found: Vec<TokenOwner> = db.fetch_bound(&read_of_owner(db, id))?;
     let Some(owner) = found.into_iter().next() else { return Ok(None) };
-    let TokenOwner { org, user, role, expires_at, limits } = owner;
+    let TokenOwner { org, user, is_agent, role, expires_at, limits } = owner;
     if !provider_identity::load_standing(db, org, user)?.is_good() {
         return Ok(None);
     }
     let grants = grant::list_of_member(db, user)?;
     let is_factor_missing = second_factor::is_missing(db, user)?;
-    let access = EffectiveAccess { role, grants, restriction: limits.restriction, is_factor_missing };
+    let access =
+        EffectiveAccess { role, grants, restriction: limits.restriction, is_factor_missing, is_agent };
     Ok(Some(TokenAccess { access, expires_at }))
 }
 
 struct TokenOwner {
     org: OrgId,
     user: UserId,
+    is_agent: bool,
     role: Role,
     expires_at: Option<Timestamp>,
     limits: TokenLimits,
 }
-from_row!(TokenOwner { org, user, role, expires_at, limits });
+from_row!(TokenOwner { org, user, is_agent, role, expires_at, limits });
 
 pub fn count_of_user(db: &mut impl StoreRead, user: UserId, now: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT_OF_USER, &[text(user), now.into()])

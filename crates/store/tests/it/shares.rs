@@ -4,22 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use berth_core::analysis::{Analysis, AnalysisPullRequest, NewAnalysis, PullRequestState};
+use berth_core::chat::ChatMessage;
 use berth_core::decision::{DomainRecord, RecordChange, RuleDecision};
 use berth_core::deployment::{Deployment, DeploymentState, StagesTarget, StartTrigger, stages};
 use berth_core::environment::declare::{DeclareCommand, declare};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Environment, LockAgenda};
 use berth_core::event::{Actor, EventKind, EventSubject, NewEvent};
-use berth_core::id::{AnalysisId, DeploymentId, EnvironmentId, OrgId, RegistryId, RepositoryId, StepRunId};
-use berth_core::name::{CommitId, EnvName};
+use berth_core::id::{
+    AnalysisId, ChatDestinationId, ChatMessageId, DeploymentId, EnvironmentId, EventId, NotificationId,
+    OrgId, RegistryId, RepositoryId, StepRunId, UserId,
+};
+use berth_core::name::{CommitId, DisplayName, Email, EnvName};
+use berth_core::notification::{Notification, NotificationSubject};
 use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::model::{EnvironmentDefinition, QueuePolicy, ReleaseAction};
 use berth_core::registry::{Registry, RegistryName};
 use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState};
 use berth_core::time::Timestamp;
 use berth_store::pagination::FairBatch;
+use berth_store::tables::user::{self, User, UserAccount};
 use berth_store::tables::{
-    analysis, deployment, environment, fix_pull_request, registry, repository, schedule,
+    analysis, chat_message, deployment, environment, fix_pull_request, notification, registry, repository,
+    schedule,
 };
 use berth_store::{StoreError, Tx, TxContext};
 use proptest::prelude::*;
@@ -210,6 +217,66 @@ fn queued_analyses_are_shared_among_organizations() {
 #[test]
 fn requested_fixes_are_shared_among_organizations() {
     check_shares(add_fix, |tx, batch| fix_pull_request::list_opening(tx, batch));
+}
+
+fn add_mail(tx: &mut Tx<'_>, at: i64) -> Result<UserId, StoreError> {
+    let user = UserId::from_parts(at_second(at), tx.entropy()?);
+    let email = Email::parse(&format!("{user}@acme.test")).unwrap();
+    let account = UserAccount::Person { password_hash: None, password_is_generated: false };
+    user::put(
+        tx,
+        &User { id: user, email, name: DisplayName::parse("a").unwrap(), account, created_at: at_second(at) },
+    )?;
+    let waiting = Notification {
+        id: NotificationId::from_parts(at_second(at), tx.entropy()?),
+        user,
+        event: EventId::from_parts(at_second(at), tx.entropy()?),
+        sequence: at,
+        event_kind: "deployment_failed".into(),
+        cause: None,
+        summary: String::new(),
+        subject: NotificationSubject::default(),
+        in_inbox: true,
+        created_at: at_second(at),
+        read_at: None,
+        mail_due_at: Some(at_second(at)),
+        mail_failures: 0,
+        mailed_at: None,
+    };
+    notification::insert(tx, &waiting)?;
+    tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", user, None)))?;
+    Ok(user)
+}
+
+fn add_chat_message(tx: &mut Tx<'_>, at: i64) -> Result<ChatDestinationId, StoreError> {
+    let target = ChatDestinationId::from_parts(at_second(at), tx.entropy()?);
+    let waiting = ChatMessage {
+        id: ChatMessageId::from_parts(at_second(at), tx.entropy()?),
+        target: target.to_string(),
+        sequence: Some(at),
+        cause: None,
+        summary: String::new(),
+        subject: NotificationSubject::default(),
+        created_at: at_second(at),
+        due_at: Some(at_second(at)),
+        failures: 0,
+        sent_at: None,
+    };
+    chat_message::insert(tx, &waiting)?;
+    Ok(target)
+}
+
+#[test]
+fn due_mails_are_shared_among_organizations() {
+    check_shares(add_mail, |tx, batch| notification::list_due(tx, batch));
+}
+
+#[test]
+fn due_chat_messages_are_shared_among_organizations() {
+    check_shares(add_chat_message, |tx, batch| {
+        let due = chat_message::list_due(tx, batch)?;
+        Ok(due.into_iter().map(|(org, target)| (org, target.parse().unwrap())).collect())
+    });
 }
 
 type AddedIds = (i64, RepositoryId, RegistryId);

@@ -190,7 +190,8 @@ fn check_session(
             let fine = session.id == named.id && session.lease_expires_at >= named.lease_expires_at;
             ensure!(fine, "L21", "a heartbeat brought the end of the lease nearer");
         }
-        LockRequest::HandOver { .. } => {
+        LockRequest::HandOver { by, to, .. } => {
+            ensure!(by != to, "L5", "a session was handed over to its holder");
             let ended = moves.ended_sessions().find(|it| it.id == named.id);
             let successor = ended.and_then(|it| it.end.as_ref()).and_then(|end| end.successor);
             ensure!(successor == Some(session.id), "L5", "a hand-over does not name its successor");
@@ -361,7 +362,9 @@ fn check_invalid(before: &Lock, text: &str, seen: &ObservedStep<'_>) -> LockChec
         LockRequest::RenewLease { .. } => {
             seen.step.subject.session.as_ref().is_some_and(|named| named.lease_seconds.is_none())
         }
-        LockRequest::HandOver { .. } => !lock.environment.is_declared || is_announced(lock),
+        LockRequest::HandOver { by, to, .. } => {
+            !lock.environment.is_declared || is_announced(lock) || by == to
+        }
         LockRequest::Deploy { on_conflict, .. } => {
             let busy = before.session.as_ref().is_some_and(|session| is_busy(before, session.id));
             (*on_conflict == ConflictMode::Reject && busy)

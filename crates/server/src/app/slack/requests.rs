@@ -83,6 +83,7 @@ impl App {
             let text = "the signature of the request is missing, wrong or too old";
             return Err(AppError::unauthenticated(text));
         };
+        self.rates.check_caller(&format!("slack {}", target.org)).map_err(AppError::rate_limited)?;
         let Some(request) = parse_request(body) else { return Ok(SlackAnswer::Ignored) };
         if request.workspace != target.workspace {
             let text = "this request is from another workspace than the one that is connected";

@@ -1,5 +1,6 @@
 //! Writes messages to the outbox of chats.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use berth_core::chat::{ChatDestination, ChatMessage};
@@ -29,6 +30,8 @@ pub(super) struct ChatOutbox {
     destinations: HashMap<Slug, (ChatDestination, Option<Timestamp>)>,
     /// Where accounts of the connected Slack workspace are linked. `None` without a connection.
     account_host: Option<String>,
+    /// Number of messages that wait for each target, counted at the first message to it.
+    pending: HashMap<String, i64>,
 }
 
 impl ChatOutbox {
@@ -39,13 +42,13 @@ impl ChatOutbox {
             destinations.insert(found.name.clone(), (found, last_sent));
         }
         let account_host = slack_connection::find(db)?.map(|found| found.account_host());
-        Ok(Self { destinations, account_host })
+        Ok(Self { destinations, account_host, pending: HashMap::new() })
     }
 
     /// Stores the messages that the rules of teams and of the organization send to destinations. If several rules send
     /// to one, the earliest time counts.
     pub(super) fn send_to_destinations<'r>(
-        &self,
+        &mut self,
         tx: &mut Tx<'_>,
         rules: impl Iterator<Item = (&'r [NotificationRule], RuleInput<'r>)>,
         event: &OutgoingEvent<'_>,
@@ -60,7 +63,8 @@ impl ChatOutbox {
         }
         for (name, due_at) in due {
             if let Some((found, _)) = self.destinations.get(&name) {
-                put_message(tx, found.id.to_string(), event, due_at)?;
+                let target = found.id.to_string();
+                self.put_message(tx, target, event, due_at)?;
             }
         }
         Ok(())
@@ -68,7 +72,7 @@ impl ChatOutbox {
 
     /// Stores a direct message, unless the person has no linked Slack account.
     pub(super) fn send_to_person(
-        &self,
+        &mut self,
         tx: &mut Tx<'_>,
         person: UserId,
         event: &OutgoingEvent<'_>,
@@ -76,36 +80,43 @@ impl ChatOutbox {
     ) -> Result<(), AppError> {
         let Some(host) = &self.account_host else { return Ok(()) };
         let is_linked = forge_account::list_of_member(tx, person)?.iter().any(|it| it.host == *host);
-        if is_linked { put_message(tx, person.to_string(), event, due_at) } else { Ok(()) }
+        if is_linked { self.put_message(tx, person.to_string(), event, due_at) } else { Ok(()) }
     }
-}
 
-fn put_message(
-    tx: &mut Tx<'_>,
-    target: String,
-    event: &OutgoingEvent<'_>,
-    due_at: Timestamp,
-) -> Result<(), AppError> {
-    if chat_message::count_pending(tx, &target, CHAT_MESSAGES_PENDING_MAX)? >= CHAT_MESSAGES_PENDING_MAX {
-        tracing::warn!(
-            target_id = target,
-            sequence = event.sequence,
-            "outbox of a chat is full; message dropped"
-        );
-        return Ok(());
+    fn put_message(
+        &mut self,
+        tx: &mut Tx<'_>,
+        target: String,
+        event: &OutgoingEvent<'_>,
+        due_at: Timestamp,
+    ) -> Result<(), AppError> {
+        let pending = match self.pending.entry(target.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                unknown.insert(chat_message::count_pending(tx, &target, CHAT_MESSAGES_PENDING_MAX)?)
+            }
+        };
+        if *pending >= CHAT_MESSAGES_PENDING_MAX {
+            tracing::warn!(
+                target_id = target,
+                sequence = event.sequence,
+                "outbox of a chat is full; message dropped"
+            );
+            return Ok(());
+        }
+        let message = ChatMessage {
+            id: ChatMessageId::from_parts(tx.now(), tx.entropy()?),
+            target,
+            sequence: Some(event.sequence),
+            cause: event.cause,
+            summary: event.summary.to_owned(),
+            subject: event.subject.clone(),
+            created_at: tx.now(),
+            due_at: Some(due_at),
+            failures: 0,
+            sent_at: None,
+        };
+        *pending += i64::from(chat_message::insert(tx, &message)?);
+        Ok(())
     }
-    let message = ChatMessage {
-        id: ChatMessageId::from_parts(tx.now(), tx.entropy()?),
-        target,
-        sequence: Some(event.sequence),
-        cause: event.cause,
-        summary: event.summary.to_owned(),
-        subject: event.subject.clone(),
-        created_at: tx.now(),
-        due_at: Some(due_at),
-        failures: 0,
-        sent_at: None,
-    };
-    chat_message::insert(tx, &message)?;
-    Ok(())
 }

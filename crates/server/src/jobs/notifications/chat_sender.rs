@@ -8,6 +8,7 @@ use berth_core::id::{ChatDestinationId, OrgId, SessionId, UserId};
 use berth_core::notification::LinkAction;
 use berth_engine::Services;
 use berth_engine::admission::{AdmissionCapacity, AdmissionControl};
+use berth_store::pagination::FairBatch;
 use berth_store::tables::{
     chat_destination, chat_message, forge_account, organization, session, slack_connection,
 };
@@ -27,8 +28,9 @@ const SENDS_AT_ONCE: usize = 16;
 const SENDS_PER_ORGANIZATION: AdmissionCapacity = AdmissionCapacity::new(SENDS_AT_ONCE, 4);
 /// One message per target at a time, so that a digest is not split.
 const SENDS_PER_TARGET: AdmissionCapacity = AdmissionCapacity::new(SENDS_AT_ONCE, 1);
-/// Maximum number of targets with due messages that are read per query.
-const DUE_MAX: i64 = 1_000;
+/// Targets with due messages that are read per query. The share is above [`SENDS_PER_ORGANIZATION`], because targets that
+/// are being sent to are read, too.
+const DUE: FairBatch = FairBatch { total: 1_000, share: 8 };
 
 /// Maximum length of a notification in a message, because chats limit the size of messages.
 const SUMMARY_CHARS_MAX: usize = 500;
@@ -53,8 +55,7 @@ impl BackgroundJob for ChatSender {
     const LANES: usize = SENDS_AT_ONCE;
 
     async fn turn(&self) -> Result<TurnResult, AppError> {
-        let due =
-            self.services.store.read(None, |db| Ok::<_, AppError>(chat_message::list_due(db, DUE_MAX)?));
+        let due = self.services.store.read(None, |db| Ok::<_, AppError>(chat_message::list_due(db, DUE)?));
         for (org, target) in due.await? {
             let Some(_of_organization) = self.organizations.try_enter(org) else { continue };
             if let Some(_of_target) = self.targets.try_enter(target.clone()) {

@@ -1,6 +1,7 @@
 //! Reads events, stores the notifications that they cause, and advances the cursor in the same transaction.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use berth_core::access::{AccessTarget, Action, EffectiveAccess};
 use berth_core::deployment::Deployment;
@@ -14,12 +15,15 @@ use berth_engine::git::CommitHash;
 use berth_store::tables::notification::{self, LaggingNotifications};
 use berth_store::tables::{chat_message, event, pipeline};
 use berth_store::{StoreRead, Tx, TxContext};
+use tokio::time::Instant;
 
 use super::NotificationFanOut;
 use super::chat_outbox::{ChatOutbox, OutgoingEvent};
 use super::people::{RuleBook, complete_subject, load_deployment, load_people, load_recipient_access};
 use crate::error::AppError;
-use crate::limits::{NOTIFICATION_EVENT_AGE_S_MAX, NOTIFICATIONS_PER_PERSON_MAX};
+use crate::limits::{
+    MAILS_PENDING_PER_PERSON_MAX, NOTIFICATION_EVENT_AGE_S_MAX, NOTIFICATIONS_PER_PERSON_MAX,
+};
 
 /// Maximum number of organizations read per query.
 const ORGANIZATIONS_PAGE: i64 = 1_000;
@@ -27,9 +31,14 @@ const ORGANIZATIONS_PAGE: i64 = 1_000;
 const EVENTS_BATCH_MAX: i64 = 200;
 /// After this many notifications a transaction ends, because other writes wait for it.
 const CREATED_PER_TRANSACTION_MAX: usize = 500;
+/// After this many people to notify, over all events, a transaction ends as well.
+const PEOPLE_PER_TRANSACTION_MAX: usize = 2_000;
 /// How many events the in-memory cursor may be ahead of the stored cursor. After a crash, at most this many events are
 /// read again.
 const UNWRITTEN_MAX: i64 = 1_000;
+/// Time for reading the authors of a batch from git, including the wait for one of the organization's git processes. All
+/// organizations wait for it. Without an author, only the other people behind a deployment are notified.
+const AUTHORS_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Reads one batch of events for each organization that has new ones. Returns whether there may be more.
 pub(super) async fn read_events(job: &NotificationFanOut) -> Result<bool, AppError> {
@@ -64,7 +73,7 @@ async fn read_batch(
     let read = job.services.store.read(Some(org), move |db| {
         let happened = event::list_after(db, position, i64::MAX, EVENTS_BATCH_MAX)?;
         let Some(last) = happened.last() else { return Ok(None) };
-        let (to, rules, now) = (last.sequence, RuleBook::load(db)?, db.now());
+        let (to, mut rules, now) = (last.sequence, RuleBook::load(db)?, db.now());
         let is_recent = |event: &Event| now.seconds_since(event.occurred_at) <= NOTIFICATION_EVENT_AGE_S_MAX;
         let notifies = |event: &Event| {
             NotificationCause::of_event(event).is_some() || rules.has_subscribers(&event.kind)
@@ -80,28 +89,24 @@ async fn read_batch(
                 failed.push(commit);
             }
         }
-        Ok::<_, AppError>(Some((to, notifying, failed)))
+        rules.load_teams(db, &notifying)?;
+        Ok::<_, AppError>(Some((to, notifying, failed, rules)))
     });
-    let Some((to, notifying, failed)) = read.await? else { return Ok(false) };
+    let Some((to, notifying, failed, rules)) = read.await? else { return Ok(false) };
     if notifying.is_empty() && to - lagging.sequence < UNWRITTEN_MAX {
         job.positions.lock().insert(org, to);
         return Ok(true);
     }
-    let mut authors = HashMap::new();
-    for commit in failed {
-        if let Some(author) = commit.load_author(job, org).await {
-            authors.insert(commit.event, author);
-        }
-    }
+    let authors = load_authors(job, org, failed).await;
     let has_mail = job.config.smtp.is_some();
     let written = job.services.store.transact(TxContext::system(Some(org)), move |tx| {
         if !notification::move_cursor(tx, lagging.sequence, to)? {
             return Ok::<_, AppError>(None);
         }
-        let mut batch = NotificationBatch::new(RuleBook::load(tx)?, ChatOutbox::load(tx)?, has_mail);
+        let mut batch = NotificationBatch::new(rules, ChatOutbox::load(tx)?, has_mail);
         for event in &notifying {
             batch.notify(tx, event, authors.get(&event.id).map(String::as_str))?;
-            if batch.created >= CREATED_PER_TRANSACTION_MAX {
+            if batch.is_full() {
                 notification::move_cursor(tx, to, event.sequence)?;
                 return Ok(Some(event.sequence));
             }
@@ -112,6 +117,26 @@ async fn read_batch(
         job.positions.lock().insert(org, through);
     }
     Ok(true)
+}
+
+/// Returns the addresses of the authors that can be read in time, by event.
+async fn load_authors(
+    job: &NotificationFanOut,
+    org: OrgId,
+    commits: Vec<DeployedCommit>,
+) -> HashMap<EventId, String> {
+    let (mut authors, deadline) = (HashMap::new(), Instant::now() + AUTHORS_TIME_MAX);
+    for commit in commits {
+        match tokio::time::timeout_at(deadline, commit.load_author(job, org)).await {
+            Ok(Some(author)) => drop(authors.insert(commit.event, author)),
+            Ok(None) => {}
+            Err(_) => {
+                tracing::info!(%org, "reading authors timed out");
+                break;
+            }
+        }
+    }
+    authors
 }
 
 /// The commit of a failed deployment, whose author is read from the repository's mirror.
@@ -136,7 +161,8 @@ impl DeployedCommit {
 
     /// Returns the author's address. A repository that cannot be read delays no notification.
     async fn load_author(&self, job: &NotificationFanOut, org: OrgId) -> Option<String> {
-        let (mirror, commit) = (job.services.git.mirror(org, self.repository), self.commit.clone());
+        let mirror = job.services.git.mirror(org, self.repository).with_time_limit(AUTHORS_TIME_MAX);
+        let commit = self.commit.clone();
         let read = job.services.git.run(org, move || mirror.author(&commit)).await;
         read.ok()?.ok().map(|(_, email)| email)
     }
@@ -151,6 +177,8 @@ struct NotificationBatch {
     recipients: BTreeMap<UserId, Option<Recipient>>,
     /// Number of notifications so far.
     created: usize,
+    /// Number of people whose rules were applied so far, over all events.
+    considered: usize,
 }
 
 #[derive(Clone)]
@@ -158,11 +186,18 @@ struct Recipient {
     access: EffectiveAccess,
     rules: Vec<NotificationRule>,
     last_sent: LastSent,
+    /// Number of notifications that wait for an email.
+    pending_mails: i64,
 }
 
 impl NotificationBatch {
     fn new(rules: RuleBook, chats: ChatOutbox, has_mail: bool) -> Self {
-        Self { rules, chats, has_mail, pipelines: HashMap::new(), recipients: BTreeMap::new(), created: 0 }
+        let (pipelines, recipients) = (HashMap::new(), BTreeMap::new());
+        Self { rules, chats, has_mail, pipelines, recipients, created: 0, considered: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.created >= CREATED_PER_TRANSACTION_MAX || self.considered >= PEOPLE_PER_TRANSACTION_MAX
     }
 
     fn notify(&mut self, tx: &mut Tx<'_>, event: &Event, author: Option<&str>) -> Result<(), AppError> {
@@ -171,9 +206,10 @@ impl NotificationBatch {
             Some(cause) => concerned_people(event, cause, &load_people(tx, event, cause, author)?),
             None => BTreeSet::new(),
         };
-        let mut people = self.rules.list_subscribers(tx, &event.kind)?;
+        let mut people = self.rules.list_subscribers(&event.kind);
         people.extend(&concerned);
-        let for_destinations = self.rules.list_destination_rules(tx, &event.kind, &concerned)?;
+        self.considered += people.len();
+        let for_destinations = self.rules.list_destination_rules(&event.kind, &concerned);
         let for_destinations: Vec<_> =
             for_destinations.into_iter().map(|(rules, is_own)| (rules.to_vec(), is_own)).collect();
         if people.is_empty() && for_destinations.is_empty() {
@@ -198,7 +234,11 @@ impl NotificationBatch {
             let is_mine = concerned.contains(&person);
             let input = RuleInput { kind: &event.kind, pipeline, place, is_mine };
             let routed = route(&recipient.rules, &input, tx.now(), recipient.last_sent);
-            let mail_due_at = routed.mail_due_at.filter(|_| self.has_mail);
+            let has_room = recipient.pending_mails < MAILS_PENDING_PER_PERSON_MAX;
+            let mail_due_at = routed.mail_due_at.filter(|_| self.has_mail && has_room);
+            if routed.mail_due_at.is_some() && !has_room {
+                tracing::warn!(%person, sequence = event.sequence, "too many pending emails; email dropped");
+            }
             if let Some(due_at) = routed.chat_due_at {
                 let cause = cause.filter(|_| is_mine);
                 self.chats.send_to_person(tx, person, &OutgoingEvent { cause, ..outgoing }, due_at)?;
@@ -224,6 +264,9 @@ impl NotificationBatch {
             };
             if notification::insert(tx, &notification)? {
                 self.created += 1;
+                if let Some(Some(known)) = self.recipients.get_mut(&person) {
+                    known.pending_mails += i64::from(mail_due_at.is_some());
+                }
                 notification::delete_surplus(tx, person, NOTIFICATIONS_PER_PERSON_MAX)?;
             }
         }
@@ -268,6 +311,7 @@ impl NotificationBatch {
                     mail: notification::load_last_mailed(db, person)?,
                     chat: chat_message::load_last_sent(db, &person.to_string())?,
                 },
+                pending_mails: notification::count_pending_mails(db, person, MAILS_PENDING_PER_PERSON_MAX)?,
             }),
         };
         self.recipients.insert(person, found.clone());

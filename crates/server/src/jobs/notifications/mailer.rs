@@ -8,6 +8,7 @@ use berth_core::name::Email;
 use berth_core::notification::{LinkAction, Notification, SEND_TRIES_MAX, record_mail};
 use berth_engine::Services;
 use berth_engine::admission::{AdmissionCapacity, AdmissionControl};
+use berth_store::pagination::FairBatch;
 use berth_store::tables::action_link::{self, ActionLink};
 use berth_store::tables::{notification, organization, session, user};
 use berth_store::{StoreRead, Tx, TxContext};
@@ -23,21 +24,26 @@ use crate::worker::{BackgroundJob, LOOK_EVERY, TurnResult};
 
 /// Maximum number of emails being sent at the same time.
 const MAILS_AT_ONCE: usize = 4;
+/// The share of one organization.
+const MAILS_PER_ORGANIZATION: AdmissionCapacity = AdmissionCapacity::new(MAILS_AT_ONCE, 2);
 /// One email per person at a time, so that a digest is not split.
 const MAILS_PER_PERSON: AdmissionCapacity = AdmissionCapacity::new(MAILS_AT_ONCE, 1);
-/// Maximum number of people with due emails that are read per query.
-const DUE_MAX: i64 = 100;
+/// People with due emails that are read per query. The share is above [`MAILS_PER_ORGANIZATION`], because people whose
+/// email is being sent are read, too.
+const DUE: FairBatch = FairBatch { total: 100, share: 4 };
 
 /// Background job that sends notifications by email. It is the only job that talks to the SMTP server.
 pub(crate) struct NotificationMailer {
     services: Arc<Services>,
     config: Arc<AppConfig>,
+    organizations: AdmissionControl<OrgId>,
     people: AdmissionControl<UserId>,
 }
 
 impl NotificationMailer {
     pub(crate) fn new(services: Arc<Services>, config: Arc<AppConfig>) -> Self {
-        Self { services, config, people: AdmissionControl::without_queue(MAILS_PER_PERSON) }
+        let organizations = AdmissionControl::without_queue(MAILS_PER_ORGANIZATION);
+        Self { services, config, organizations, people: AdmissionControl::without_queue(MAILS_PER_PERSON) }
     }
 }
 
@@ -47,10 +53,10 @@ impl BackgroundJob for NotificationMailer {
 
     async fn turn(&self) -> Result<TurnResult, AppError> {
         let Some(smtp) = &self.config.smtp else { return Ok(TurnResult::Idle) };
-        let due =
-            self.services.store.read(None, |db| Ok::<_, AppError>(notification::list_due(db, DUE_MAX)?));
+        let due = self.services.store.read(None, |db| Ok::<_, AppError>(notification::list_due(db, DUE)?));
         for (org, user) in due.await? {
-            if let Some(_permit) = self.people.try_enter(user) {
+            let Some(_of_organization) = self.organizations.try_enter(org) else { continue };
+            if let Some(_of_person) = self.people.try_enter(user) {
                 return send_to(self, smtp, org, user).await;
             }
         }

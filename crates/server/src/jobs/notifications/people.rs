@@ -1,6 +1,6 @@
 //! Finds the people behind an event, with their rules and access.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use berth_core::access::EffectiveAccess;
 use berth_core::approval::ApprovalState;
@@ -141,6 +141,8 @@ pub(super) struct RuleBook {
     /// The rules of teams and of the organization that name a chat destination.
     for_destinations: BTreeMap<String, Vec<NotificationRule>>,
     defaults: Vec<NotificationRule>,
+    /// The members of teams, from [`RuleBook::load_teams`].
+    members: HashMap<TeamId, BTreeSet<UserId>>,
 }
 
 impl RuleBook {
@@ -158,32 +160,48 @@ impl RuleBook {
                 for_destinations.insert(set.owner, to_chats);
             }
         }
-        Ok(Self { by_owner, for_destinations, defaults: default_rules() })
+        Ok(Self { by_owner, for_destinations, defaults: default_rules(), members: HashMap::new() })
+    }
+
+    /// Loads the members of the teams whose rules need them for these events. Done before the transaction, because there
+    /// can be many.
+    pub(super) fn load_teams(&mut self, db: &mut impl StoreRead, events: &[Event]) -> Result<(), AppError> {
+        let needs_members = |rule: &NotificationRule| {
+            (rule.destination.is_some() || rule.about == RuleSubject::All)
+                && events.iter().any(|event| rule.kinds.contains(&event.kind))
+        };
+        for (owner, rules) in self.by_owner.iter().chain(&self.for_destinations) {
+            let Ok(team) = owner.parse::<TeamId>() else { continue };
+            if rules.iter().any(needs_members) && !self.members.contains_key(&team) {
+                self.members.insert(team, team::list_member_ids(db, team)?.into_iter().collect());
+            }
+        }
+        Ok(())
+    }
+
+    fn members_of(&self, team: TeamId) -> impl Iterator<Item = &UserId> {
+        self.members.get(&team).into_iter().flatten()
     }
 
     /// The rules that send an event of this kind to chat destinations, with whether the event concerns their owner: a
     /// member of the team, or any person for rules of the organization.
     pub(super) fn list_destination_rules(
         &self,
-        db: &mut impl StoreRead,
         kind: &str,
         concerned: &BTreeSet<UserId>,
-    ) -> Result<Vec<(&[NotificationRule], bool)>, AppError> {
+    ) -> Vec<(&[NotificationRule], bool)> {
         let mut found = Vec::new();
         for (owner, rules) in &self.for_destinations {
             if !rules.iter().any(|rule| rule.kinds.contains(kind)) {
                 continue;
             }
             let is_own = match owner.parse::<TeamId>() {
-                Ok(team) if !concerned.is_empty() => {
-                    team::list_members(db, team)?.iter().any(|member| concerned.contains(&member.user))
-                }
-                Ok(_) => false,
+                Ok(team) => self.members_of(team).any(|member| concerned.contains(member)),
                 Err(_) => !concerned.is_empty(),
             };
             found.push((rules.as_slice(), is_own));
         }
-        Ok(found)
+        found
     }
 
     /// Whether any rule subscribes to all events of this kind.
@@ -193,11 +211,7 @@ impl RuleBook {
     }
 
     /// People who subscribe to all events of this kind, by their own rules or those of their teams.
-    pub(super) fn list_subscribers(
-        &self,
-        db: &mut impl StoreRead,
-        kind: &str,
-    ) -> Result<BTreeSet<UserId>, AppError> {
+    pub(super) fn list_subscribers(&self, kind: &str) -> BTreeSet<UserId> {
         let mut people = BTreeSet::new();
         for (owner, rules) in &self.by_owner {
             if !rules.iter().any(|rule| is_subscription(rule, kind)) {
@@ -206,10 +220,10 @@ impl RuleBook {
             if let Ok(user) = owner.parse::<UserId>() {
                 people.insert(user);
             } else if let Ok(team) = owner.parse::<TeamId>() {
-                people.extend(team::list_members(db, team)?.into_iter().map(|member| member.user));
+                people.extend(self.members_of(team));
             }
         }
-        Ok(people)
+        people
     }
 
     /// The rules that apply to a person: their own; without any, those of their teams; without any, the defaults.

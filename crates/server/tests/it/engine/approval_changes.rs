@@ -123,6 +123,21 @@ async fn approval_changes_list_commits_files_definition_and_secrets() {
         "{changes}"
     );
 
+    let mut partial = changes.clone();
+    for hidden in ["files", "fileCount", "definition", "secrets"] {
+        partial[hidden] = Value::Null;
+    }
+    for (email, scope, expected) in [
+        ("stella@acme.test", "stage:shop@production", &partial),
+        ("paul@acme.test", "pipeline:shop", &changes),
+    ] {
+        let member = fixture.world.create_member(email, "member").await;
+        let grant = json!({"subject": format!("user:{email}"), "role": "viewer", "scope": scope});
+        expect_data(&fixture.post("/grants", &grant).await, 201);
+        let seen = fixture.send(get(&format!("{ORG}{}", changes_path(&asked))).token(&member.token)).await;
+        assert_eq!(seen.body["data"], *expected, "{scope}");
+    }
+
     // After the end, the comparison is still with what was there before.
     shop.approve(&asked).await;
     assert_eq!(shop.fetch_changes(&asked).await, changes);

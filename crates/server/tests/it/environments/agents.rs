@@ -8,6 +8,7 @@ use crate::world::{MemberAccount, TestResponse, call, get, post};
 
 const MEMBERS: &str = "/api/v1/organizations/acme/members";
 const AGENTS: &str = "/api/v1/organizations/acme/agents";
+const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
 
 impl EnvironmentsFixture {
     /// Creates an agent of Grace. Its `email` is its id.
@@ -118,6 +119,27 @@ async fn session_limits_of_an_agent_are_enforced() {
 }
 
 #[tokio::test]
+async fn session_handed_over_by_an_agent_keeps_its_end() {
+    let shop = EnvironmentsFixture::new().await;
+    let agent = shop.create_agent("claude", "tester", &json!({"sessionSeconds": 900, "sessions": 2})).await;
+    let other = shop.create_agent("other", "tester", &json!({})).await;
+    let session = shop.claim_session(&agent, &json!({"ttlSeconds": 600})).await;
+    let hand_over = async |to: &MemberAccount| {
+        shop.post_to_session(&agent, &session, "hand-over", &json!({"to": to.email})).await
+    };
+    let refused = hand_over(&agent).await;
+    refused.assert_problem(409, "invalid_state");
+    assert!(refused.text.contains("you hold this session already"), "{}", refused.text);
+    let next = expect_data(hand_over(&other).await, 200);
+    assert_eq!(
+        [&next["expiresAt"], &next["leaseSeconds"], &next["ttlSeconds"]],
+        [&session["expiresAt"], &json!(60), &session["ttlSeconds"]]
+    );
+    let extended = shop.post_to_session(&other, &next, "extend", &json!({"ttlSeconds": 901})).await;
+    assert_limit(&extended, "sessionSeconds");
+}
+
+#[tokio::test]
 async fn deployments_of_an_agent_are_limited() {
     let shop = EnvironmentsFixture::new().await;
     let agent = shop.create_agent("claude", "deployer", &json!({"deploymentsPerHour": 2})).await;
@@ -208,6 +230,7 @@ async fn agent_cannot_lift_its_limits_whatever_its_role() {
     let shop = EnvironmentsFixture::new().await;
     let agent = shop.create_agent("claude", "admin", &json!({})).await;
     shop.post_as_ada(&format!("{AGENTS}/stop"), &json!({})).await;
+    let (ci, _) = shop.world.create_service_account("ci@acme.test", "deployer").await;
     let robot = json!({"kind": "service", "email": "robot@acme.test", "role": "admin"});
     let member = format!("{MEMBERS}/{}", agent.email);
     let attempts = [
@@ -218,11 +241,25 @@ async fn agent_cannot_lift_its_limits_whatever_its_role() {
         post("/api/v1/organizations/acme/grants")
             .json(&json!({"subject": format!("user:{}", agent.email), "role": "admin", "scope": "org"})),
         post(&format!("{AGENTS}/resume")),
+        post(TOKENS).json(&json!({"name": "x", "ownerId": ci})),
     ];
     for request in attempts {
         let refused = shop.send(request.with_account(&agent)).await;
         refused.assert_problem(403, "forbidden");
     }
+    let visible = shop.send(get(TOKENS).with_account(&agent)).await;
+    assert_eq!(visible.body["pagination"]["total"], 1, "{}", visible.text);
+    assert_eq!(visible.body["data"][0]["ownerId"], agent.email);
+    let all = shop.send(get(TOKENS).with_account(&shop.ada)).await;
+    let all = all.body["data"].as_array().unwrap();
+    let other = all.iter().find(|it| it["ownerId"] != agent.email.as_str()).unwrap();
+    let revoke = call("DELETE", &format!("{TOKENS}/{}", expect_str(&other["id"])));
+    shop.send(revoke.with_account(&agent)).await.assert_problem(404, "not_found");
+    let explain = get(&format!("{member}/access?resource=org")).with_account(&shop.ada);
+    let explained = expect_data(shop.send(explain).await, 200);
+    let permissions = explained["permissions"].as_array().unwrap();
+    let manage = permissions.iter().find(|it| it["permission"] == "tokens:manage").unwrap();
+    assert_eq!(manage["allowed"], false, "{explained}");
     expect_data(shop.post_as_ada(MEMBERS, &robot).await, 201);
     shop.claim_in("qa-2", &agent, &json!({})).await.assert_problem(409, "agents_stopped");
 }

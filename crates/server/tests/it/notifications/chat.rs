@@ -56,6 +56,27 @@ fn to(destination: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn message_to_a_destination_with_a_full_outbox_is_dropped() {
+    let (shop, double) = (NotificationFixture::with_chats().await, ChatDouble::new().await);
+    shop.add_webhook("ops", "slack_webhook", &double.url("/services/T0/B0/secret")).await;
+    assert_eq!(shop.put_organization_rules(&json!([to("ops")])).await.status, 200);
+    shop.lose_session("first").await;
+    shop.create_notifications().await;
+    shop.world.run_sql(
+        "INSERT INTO chat_messages (org_id, id, target_id, sequence, cause, summary, subject, created_at, due_at,
+           failures, sent_at)
+         WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < 9998)
+         SELECT org_id, id || '-' || i, target_id, -i, cause, summary, subject, created_at, due_at, failures, sent_at
+           FROM chat_messages, numbers",
+    );
+    // One batch of events, of which one message fits.
+    shop.lose_session("second").await;
+    shop.lose_session("third").await;
+    shop.create_notifications().await;
+    assert_eq!(shop.world.count_rows("SELECT COUNT(*) FROM chat_messages WHERE due_at IS NOT NULL"), 10_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_reach_slack_and_teams_webhooks() {
     let (shop, double) = (NotificationFixture::with_chats().await, ChatDouble::new().await);
     let made = shop.add_webhook("ops", "slack_webhook", &double.url("/services/T0/B0/secret")).await;

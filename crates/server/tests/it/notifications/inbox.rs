@@ -1,13 +1,20 @@
 //! Who is notified of what by default, and what the inbox shows.
 
+use std::time::Duration;
+
+use berth_engine::limits::GIT_AT_ONCE;
 use berth_server::jobs::sweep;
 use serde_json::{Value, json};
 
 use super::{NotificationFixture, ORG};
 use crate::event_streams::EventStream;
+use crate::git::OriginRepository;
 use crate::jobs_with_runner::JobsWithRunner;
 use crate::scoped_access::scoped_member;
 use crate::world::{POLL_EVERY, get, post};
+
+/// Timeout of every wait.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn takeover_notifies_the_loser_and_not_the_winner() {
@@ -84,19 +91,63 @@ async fn failed_deployment_notifies_its_starter() {
     let running = JobsWithRunner::start(&shop.world.app);
     shop.post(&format!("{pipelines}/web/deployments"), &shop.grace, &json!({"commitId": "9fceb02"})).await;
     // The jobs of the server create the notification.
-    let inbox = tokio::time::timeout(std::time::Duration::from_secs(60), async {
+    let inbox = wait_until(&shop, &format!("{ORG}/notifications"), |it| it[0].is_object()).await;
+    assert_eq!((inbox[1].is_null(), &inbox[0]["cause"]), (true, &json!("deployment_failed")));
+    assert!(inbox[0]["deploymentId"].as_str().unwrap().starts_with("dep_"), "{inbox:?}");
+    assert_eq!(shop.list(&shop.ada, "").await, Vec::<Value>::new());
+    running.shut_down().await;
+}
+
+/// Polls until `is_met` holds for the data of the path, and returns it.
+async fn wait_until(shop: &NotificationFixture, path: &str, is_met: impl Fn(&Value) -> bool) -> Value {
+    let polling = async {
         loop {
-            let inbox = shop.list(&shop.grace, "").await;
-            if !inbox.is_empty() {
-                return inbox;
+            let seen = shop.send(get(path).with_account(&shop.grace)).await.body["data"].clone();
+            if is_met(&seen) {
+                return seen;
             }
             tokio::time::sleep(POLL_EVERY).await;
         }
-    });
-    let inbox = inbox.await.unwrap();
-    assert_eq!((inbox.len(), &inbox[0]["cause"]), (1, &json!("deployment_failed")));
-    assert!(inbox[0]["deploymentId"].as_str().unwrap().starts_with("dep_"), "{inbox:?}");
-    assert_eq!(shop.list(&shop.ada, "").await, Vec::<Value>::new());
+    };
+    tokio::time::timeout(PATIENCE, polling).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn authors_that_cannot_be_read_in_time_delay_no_notification() {
+    let (shop, origin) = (NotificationFixture::new().await, OriginRepository::new());
+    let definition = "version: 1\npipeline:\n  name: Web\n  tracks: release\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: script\n      params: { run: exit 3 }\n";
+    origin.write(".berth/web/pipeline.yaml", definition);
+    let head = origin.commit("first");
+    let running = JobsWithRunner::start(&shop.world.app);
+    shop.post(&format!("{ORG}/repositories"), &shop.ada, &json!({"url": origin.url().as_str()})).await;
+    let pipelines = format!("{ORG}/pipelines");
+    wait_until(&shop, &pipelines, |all| all.as_array().unwrap().iter().any(|it| it["slug"] == "web")).await;
+    let start = json!({"commitId": head.as_str()});
+    shop.post(&format!("{pipelines}/web/deployments"), &shop.grace, &start).await;
+    let inbox = format!("{ORG}/notifications");
+    let notified = |all: &Value| all[0]["cause"] == "deployment_failed";
+    wait_until(&shop, &inbox, notified).await;
+
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let mut releases = Vec::new();
+    let org = crate::audit_export::acme_org_id(&shop.world).await;
+    for _ in 0..GIT_AT_ONCE.share {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        releases.push(release);
+        let (services, started) = (shop.world.app.services().clone(), started.clone());
+        tokio::spawn(async move {
+            let occupying = services.git.run(org, move || {
+                started.send(()).unwrap();
+                released.recv().unwrap_err();
+            });
+            occupying.await.unwrap();
+        });
+        starts.recv().await.unwrap();
+    }
+    shop.world.run_sql("UPDATE notification_cursors SET sequence = 0; DELETE FROM notifications");
+    tokio::time::timeout(PATIENCE, shop.create_notifications()).await.unwrap();
+    wait_until(&shop, &inbox, notified).await;
+    drop(releases);
     running.shut_down().await;
 }
 

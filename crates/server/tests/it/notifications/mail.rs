@@ -86,6 +86,27 @@ async fn flood_of_notifications_becomes_one_email() {
     assert!(["second", "third", "fourth"].iter().all(|reason| text.contains(reason)), "{text}");
 }
 
+#[tokio::test]
+async fn notification_beyond_the_limit_of_pending_emails_is_only_in_the_inbox() {
+    let shop = NotificationFixture::with_smtp(1).await;
+    shop.take_over("first").await;
+    shop.create_notifications().await;
+    shop.world.run_sql(
+        "INSERT INTO notifications (org_id, id, user_id, event_id, sequence, event_kind, cause, summary, subject,
+           in_inbox, created_at, read_at, mail_due_at, mail_failures, mailed_at)
+         WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < 998)
+         SELECT org_id, id || '-' || i, user_id, event_id, -i, event_kind, cause, summary, subject,
+           in_inbox, created_at, read_at, mail_due_at, mail_failures, mailed_at FROM notifications, numbers",
+    );
+    let pending = "SELECT COUNT(*) FROM notifications WHERE mail_due_at IS NOT NULL";
+    for (reason, in_inbox) in [("second", 1_000), ("third", 1_001)] {
+        shop.take_over(reason).await;
+        shop.create_notifications().await;
+        assert_eq!(shop.world.count_rows(pending), 1_000, "{reason}");
+        assert_eq!(shop.world.count_rows("SELECT COUNT(*) FROM notifications"), in_inbox, "{reason}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn read_notification_is_not_sent_by_email() {
     let Some(mut sink) = new_sink() else { return };

@@ -2,6 +2,8 @@
 
 use aws_lc_rs::hmac;
 use berth_engine::vault::hex;
+use berth_server::config::AppConfig;
+use berth_server::jobs::sweep;
 use serde_json::{Value, json};
 
 use super::chat_double::ChatDouble;
@@ -51,7 +53,11 @@ fn command(user: &str, text: &str) -> String {
 
 impl SlackFixture {
     async fn new() -> Self {
-        let (shop, slack) = (NotificationFixture::with_chats().await, ChatDouble::new().await);
+        Self::connect_to(NotificationFixture::with_chats().await).await
+    }
+
+    async fn connect_to(shop: NotificationFixture) -> Self {
+        let slack = ChatDouble::new().await;
         let hook = format!("/hooks/slack/{}", acme_org_id(&shop.world).await);
         let fixture = Self { shop, slack, hook };
         let connected = fixture.connect("xoxb-1").await;
@@ -238,6 +244,36 @@ async fn replayed_request_acts_once() {
     slack.link(&slack.shop.grace, "U0NEW").await;
     slack.send_signed(&body, seconds, &signature).await.assert_problem(409, "invalid_state");
     assert_eq!(slack.count_events("session_released").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_slack_are_limited_per_organization() {
+    let local = AppConfig::local(([127, 0, 0, 1], 8080).into());
+    let egress_allow = vec!["127.0.0.1".parse().unwrap()];
+    let config = AppConfig { egress_allow, requests_per_s: 1, requests_burst: 50, ..local };
+    let slack = SlackFixture::connect_to(NotificationFixture::with_config(config).await).await;
+    for _ in 0..500 {
+        let reply = slack.send(&command(GRACE, "help")).await;
+        if reply.status != 200 {
+            return reply.assert_problem(429, "rate_limited");
+        }
+    }
+    panic!("500 requests were accepted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_slack_are_forgotten_after_a_quarter_of_an_hour() {
+    let slack = SlackFixture::new().await;
+    slack.say("U0NEW", "release qa-1").await;
+    // More than one batch.
+    slack.shop.world.run_sql(&format!(
+        "INSERT INTO slack_requests (org_id, signature, received_at)
+         WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < 600)
+         SELECT org_id, signature || '-' || i, received_at - {} FROM slack_requests, numbers",
+        16 * 60 * 1_000_000_i64
+    ));
+    sweep(slack.shop.world.app.jobs()).await.unwrap();
+    assert_eq!(slack.shop.world.count_rows("SELECT COUNT(*) FROM slack_requests"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

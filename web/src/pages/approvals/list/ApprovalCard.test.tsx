@@ -100,6 +100,15 @@ test("a first deployment has nothing to compare with", async () => {
   expect(within(card).queryByText("Change c")).toBeNull();
 });
 
+test("an approval without permission to read secrets shows the commits", async () => {
+  const changes = { ...CHANGES, files: null, fileCount: null, definition: null, secrets: null };
+  const card = await renderApproval({}, changes);
+  const shown = within(card).getByRole("region", { name: "Changes in production" });
+  await within(shown).findByText("What changes in production", { exact: false });
+  expect(shown.textContent).toContain("What changes in production: 60 commits");
+  expect(shown.textContent).not.toContain("Secrets");
+});
+
 test("a decided approval is not compared again", async () => {
   const card = await renderApproval({ status: "approved" });
   expect(within(card).queryByRole("region", { name: "Changes in production" })).toBeNull();

@@ -34,7 +34,7 @@ export function ApprovalChangeList({ org, approvalId, stage, isDeployed }: Props
 
 /** A pipeline without a repository has no commits to compare. */
 function isUnknown({ to, definition, secrets }: ApprovalChanges): boolean {
-  return to === null && definition === null && secrets.length === 0;
+  return to === null && definition === null && !secrets?.length;
 }
 
 function formatHeading(isCompared: boolean, isDeployed: boolean, stage: string): string {
@@ -68,7 +68,7 @@ function Changes({ changes, stage, isDeployed }: ChangesProps) {
           Definition <Counts added={definition.added} removed={definition.removed} />
         </Text>
       )}
-      {secrets.length > 0 && (
+      {secrets && secrets.length > 0 && (
         <Text className="wrap">
           Secrets:{" "}
           {secrets.map(({ name, change }, at) => (
