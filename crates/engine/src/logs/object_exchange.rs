@@ -55,7 +55,7 @@ impl OpenLog {
         for _ in 0..CONFLICTS_MAX {
             let mut state = self.state.lock();
             match state.phase {
-                LogPhase::Sealed(_) => return Ok(()),
+                LogPhase::Sealed(_) => return Ok(true),
                 LogPhase::Unknown => {
                     // Stays unknown until all objects were fetched.
                     *state = OpenLogState { phase: LogPhase::Unknown, ..load(&self.files)? };
