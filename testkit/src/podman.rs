@@ -27,6 +27,8 @@ const PROGRAMS: [&str; 6] = [
 ];
 const START_MAX: Duration = Duration::from_secs(120);
 const START_PAUSE: Duration = Duration::from_millis(10);
+/// How often a container is started before it counts as a failure that it ends without a message.
+const PROBES: usize = 5;
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/tmp:/bin/sh\n";
 
 /// A Podman service. On drop, it is stopped, and its containers, networks and storage are removed.
@@ -47,14 +49,30 @@ impl PodmanService {
         let mut podman = Self { service: None, dir };
         podman.write_config();
         podman.make_image();
-        let probe = podman.run(&["run", "--rm", IMAGE, "true"]);
-        if !probe.status.success() {
-            let why = String::from_utf8_lossy(&probe.stderr);
-            outcome::report_impossible("containers", why.lines().last().unwrap_or_default());
+        if let Err(why) = podman.probe() {
+            outcome::report_impossible("containers", &why);
             return None;
         }
         podman.start_service();
         Some(podman)
+    }
+
+    /// Runs a container. Returns why the kernel or missing privileges forbid it.
+    fn probe(&self) -> Result<(), String> {
+        let mut status = None;
+        for _ in 0..PROBES {
+            let ran = self.run(&["run", "--rm", IMAGE, "true"]);
+            if ran.status.success() {
+                return Ok(());
+            }
+            let said = String::from_utf8_lossy(&ran.stderr);
+            if let Some(line) = said.lines().last().filter(|line| !line.trim().is_empty()) {
+                return Err(format!("{line} ({})", ran.status));
+            }
+            // On a busy machine, a container sometimes fails without a message.
+            status = Some(ran.status);
+        }
+        panic!("podman fails {PROBES} times without a message: {status:?}");
     }
 
     pub fn socket(&self) -> PathBuf {
