@@ -83,7 +83,7 @@ function Holder({ environment: { holder, contact, heldSince, heldUntil } }: Of) 
   return (
     <span className={classes.person}>
       <PersonAvatar name={holder.name} size={20} />
-      <span className="clamp">
+      <span className={classes.who}>
         {holder.id === me ? "You" : formatHolder({ holder, contact }, me)}{" "}
         <span className={classes.quiet}>
           {heldUntil ? <UntilTime at={heldUntil} /> : heldSince && <SinceTime at={heldSince} />}

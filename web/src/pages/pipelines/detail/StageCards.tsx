@@ -67,7 +67,7 @@ export function StageContent({ org, stage, occupant }: ContentProps) {
         </Text>
       )}
       {occupant && (
-        <Text size="sm" component="div">
+        <Text size="sm" component="div" className="clamp">
           <Link
             to="/o/$org/deployments/$deploymentId"
             params={{ org, deploymentId: occupant.deployment.id }}

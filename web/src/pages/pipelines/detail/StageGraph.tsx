@@ -7,7 +7,7 @@ import { GraphCanvas } from "@/ui/GraphCanvas";
 import styles from "./pipeline.module.css";
 import { StageContent } from "./StageCards";
 
-const NODE = { width: 264, height: 132 };
+const NODE = { width: 264, height: 152 };
 const GAP_PX = 48;
 
 type Props = { org: string; pipeline: Pipeline; occupants: Map<string, StageOccupant> };
