@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::harness::{TestHome, TestServer, program};
 
-/// Steps: one that fails for the commit `bad`, and one that runs until it is stopped for the commit `slow`.
+/// Steps: one that fails for the commit `bad`, slowly enough that its progress is reported, and one that runs until it is stopped for the commit `slow`.
 const DEFINITION: &str = "version: 1
 pipeline:
   name: Shop
@@ -29,7 +29,7 @@ pipeline:
           echo deploying $BERTH_COMMIT
           if [ $BERTH_COMMIT = long ]; then seq 1 20000; fi
           if [ $BERTH_COMMIT = slow ]; then sleep 600; fi
-          if [ $BERTH_COMMIT = bad ]; then echo 'sh: 1: missing-program: not found'; exit 127; fi
+          if [ $BERTH_COMMIT = bad ]; then sleep 1; echo 'sh: 1: missing-program: not found'; exit 127; fi
 ";
 
 /// A server with the pipeline `shop`.

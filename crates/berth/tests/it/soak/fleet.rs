@@ -22,7 +22,7 @@ const GRACE_MS: u64 = 1_000;
 /// because the lost timeout starts again when the leader changes.
 const CUT_OFF_MS: std::ops::Range<u64> = 4_000..9_000;
 /// Time in which a runner must be declared lost. No other fault is injected during this time.
-const LOST_WITHIN: Duration = Duration::from_secs(30);
+const LOST_WITHIN: Duration = Duration::from_secs(120);
 const PAUSE_MS: std::ops::Range<u64> = 100..3_000;
 /// How long a runner is paused. A paused runner cannot stop its steps, so it must have enough time left for that before
 /// it is declared lost.
