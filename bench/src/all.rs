@@ -80,7 +80,7 @@ const SECTIONS: &[ReportSection] = &[
     ReportSection {
         title: "Dashboard",
         args: &["dashboard"],
-        quick: &["dashboard", "--pipelines", "2"],
+        quick: &["dashboard", "--pipelines", "20"],
         plot: PlotColumn { label: &[0], value: "first rows ms" },
     },
 ];

@@ -54,7 +54,7 @@ Tasks of this project:
   cargo xtask bench containers  compare a step in a container with `podman run`
   cargo xtask bench logs      measure cost and latency of step output; --quick for a short run
   cargo xtask bench idle      measure start-up time and idle memory; --check enforces the limits
-  cargo xtask bench dashboard measure Home in Chromium with 2, 20 and 200 pipelines
+  cargo xtask bench dashboard measure Home in Chromium with 20 and 200 pipelines
   cargo xtask bench analysis  measure the accuracy of the analysis rules on real failures
 ";
 
