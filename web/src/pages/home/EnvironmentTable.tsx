@@ -1,6 +1,7 @@
 import { ActionIcon, Button } from "@mantine/core";
 import { IconExternalLink } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
+import { memo } from "react";
 import { type EnvironmentKey, queueQuery, sitesQuery } from "@/data/environments";
 import { useAccess, useMe, useOrg } from "@/data/me";
 import { environmentTarget, may } from "@/data/permissions";
@@ -35,7 +36,8 @@ export function EnvironmentTable({ rows, density }: { rows: EnvironmentEntry[]; 
   );
 }
 
-function EnvironmentRow({ pipeline, environment }: EnvironmentEntry) {
+/** Memoized: the virtual list renders all rows in view again with each scrolled row. */
+const EnvironmentRow = memo(function EnvironmentRow({ pipeline, environment }: EnvironmentEntry) {
   const org = useOrg();
   const where: EnvironmentKey = { org, pipelineId: pipeline.slug, envName: environment.envName };
   const { envName, context, pullRequest, takeover, queueLength } = environment;
@@ -73,7 +75,7 @@ function EnvironmentRow({ pipeline, environment }: EnvironmentEntry) {
       <EnvironmentRowActions where={where} environment={environment} />
     </div>
   );
-}
+});
 
 type Of = Pick<EnvironmentEntry, "environment">;
 

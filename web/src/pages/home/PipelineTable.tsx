@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { memo, useMemo } from "react";
 import type { Approval, Deployed, Stage } from "@/api/types";
 import { pendingApprovalsQuery } from "@/data/approvals";
 import { stageTargets } from "@/data/deploymentAccess";
@@ -62,7 +62,8 @@ function useActivity(): Activity {
 
 type RowProps = { pipeline: Deployed; activity: Activity; isDense: boolean };
 
-function PipelineRow({ pipeline, activity, isDense }: RowProps) {
+/** Memoized: the virtual list renders all rows in view again with each scrolled row. */
+const PipelineRow = memo(function PipelineRow({ pipeline, activity, isDense }: RowProps) {
   const org = useOrg();
   const { stages, slug, name, head, pipelineId } = pipeline;
   const occupants = activity.occupants.get(pipelineId);
@@ -96,7 +97,7 @@ function PipelineRow({ pipeline, activity, isDense }: RowProps) {
       <PipelineActions pipeline={pipeline} isBusy={(occupants?.size ?? 0) > 0} />
     </div>
   );
-}
+});
 
 type CellProps = {
   stage: Stage;
