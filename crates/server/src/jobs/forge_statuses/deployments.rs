@@ -7,10 +7,10 @@ use berth_core::id::{EnvironmentId, RepositoryId};
 use berth_core::name::Slug;
 use berth_core::pipeline::state::Pipeline;
 use berth_core::repository::Repository;
-use berth_store::tables::{deployment, environment, forge_deployment, pipeline, repository};
+use berth_store::tables::{deployment, environment, forge_deployment, pipeline};
 use berth_store::{StoreRead, Tx};
 
-use super::fan_out::has_statuses;
+use super::fan_out::find_repository;
 use crate::config::AppConfig;
 use crate::error::AppError;
 use crate::integrations::forges::ForgeRepository;
@@ -87,11 +87,7 @@ pub(super) fn deactivate_released(
 ) -> Result<(), AppError> {
     let Some(lock) = environment::by_id(tx, id)? else { return Ok(()) };
     let Some(pipeline) = pipeline::by_id(tx, lock.environment.pipeline)? else { return Ok(()) };
-    let Some(origin) = &pipeline.origin else { return Ok(()) };
-    let Some(repository) = repository::by_id(tx, origin.repository)? else { return Ok(()) };
-    if !has_statuses(tx, config, &repository)? {
-        return Ok(());
-    }
+    let Some(repository) = find_repository(tx, config, &pipeline)? else { return Ok(()) };
     let Some(scope) = DeploymentScope::load(tx, config, &repository, &pipeline)? else { return Ok(()) };
     let (now, active) = (tx.now(), lock.session.as_ref().map(|session| session.id));
     let name = scope.environment(lock.environment.name.as_str());

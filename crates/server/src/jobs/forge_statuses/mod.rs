@@ -48,8 +48,8 @@ impl BackgroundJob for StatusFanOut {
     const NAME: &'static str = "commit statuses";
 
     async fn turn(&self) -> Result<TurnResult, AppError> {
-        let has_moved = fan_out::read_events(self).await?;
-        Ok(if has_moved { TurnResult::Again } else { TurnResult::Idle })
+        let has_more = fan_out::read_events(self).await?;
+        Ok(if has_more { TurnResult::Again } else { TurnResult::Idle })
     }
 
     async fn wait(&self) {

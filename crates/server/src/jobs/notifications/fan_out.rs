@@ -40,9 +40,9 @@ const UNWRITTEN_MAX: i64 = 1_000;
 /// organizations wait for it. Without an author, only the other people behind a deployment are notified.
 const AUTHORS_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Reads one batch of events for each organization that has new ones. Returns whether there may be more.
+/// Reads one batch of events for each organization that has new ones. Returns whether there are more.
 pub(super) async fn read_events(job: &NotificationFanOut) -> Result<bool, AppError> {
-    let (mut has_moved, mut after) = (false, None);
+    let (mut has_more, mut after) = (false, None);
     loop {
         let found = job.services.store.read(None, move |db| {
             Ok::<_, AppError>(notification::list_lagging(db, after, ORGANIZATIONS_PAGE)?)
@@ -54,16 +54,16 @@ pub(super) async fn read_events(job: &NotificationFanOut) -> Result<bool, AppErr
             let position = job.positions.lock().get(&lagging.org).copied().unwrap_or(0);
             let position = position.max(lagging.sequence);
             if position < lagging.head {
-                has_moved |= read_batch(job, lagging, position).await?;
+                has_more |= read_batch(job, lagging, position).await?;
             }
         }
         if is_last || job.services.shutdown.is_cancelled() {
-            return Ok(has_moved);
+            return Ok(has_more);
         }
     }
 }
 
-/// Processes one batch of an organization's events. Returns whether there were any.
+/// Processes one batch of an organization's events. Returns whether there are more.
 async fn read_batch(
     job: &NotificationFanOut,
     lagging: LaggingNotifications,
@@ -74,6 +74,7 @@ async fn read_batch(
         let happened = event::list_after(db, position, i64::MAX, EVENTS_BATCH_MAX)?;
         let Some(last) = happened.last() else { return Ok(None) };
         let (to, mut rules, now) = (last.sequence, RuleBook::load(db)?, db.now());
+        let has_more = i64::try_from(happened.len()).is_ok_and(|count| count >= EVENTS_BATCH_MAX);
         let is_recent = |event: &Event| now.seconds_since(event.occurred_at) <= NOTIFICATION_EVENT_AGE_S_MAX;
         let notifies = |event: &Event| {
             NotificationCause::of_event(event).is_some() || rules.has_subscribers(&event.kind)
@@ -90,12 +91,12 @@ async fn read_batch(
             }
         }
         rules.load_teams(db, &notifying)?;
-        Ok::<_, AppError>(Some((to, notifying, failed, rules)))
+        Ok::<_, AppError>(Some((to, has_more, notifying, failed, rules)))
     });
-    let Some((to, notifying, failed, rules)) = read.await? else { return Ok(false) };
+    let Some((to, has_more, notifying, failed, rules)) = read.await? else { return Ok(false) };
     if notifying.is_empty() && to - lagging.sequence < UNWRITTEN_MAX {
         job.positions.lock().insert(org, to);
-        return Ok(true);
+        return Ok(has_more);
     }
     let authors = load_authors(job, org, failed).await;
     let has_mail = job.config.smtp.is_some();
@@ -113,10 +114,9 @@ async fn read_batch(
         }
         Ok(Some(to))
     });
-    if let Some(through) = written.await? {
-        job.positions.lock().insert(org, through);
-    }
-    Ok(true)
+    let Some(through) = written.await? else { return Ok(has_more) };
+    job.positions.lock().insert(org, through);
+    Ok(has_more || through < to)
 }
 
 /// Returns the addresses of the authors that can be read in time, by event.

@@ -45,8 +45,8 @@ impl BackgroundJob for NotificationFanOut {
     const NAME: &'static str = "notifications";
 
     async fn turn(&self) -> Result<TurnResult, AppError> {
-        let has_moved = fan_out::read_events(self).await?;
-        Ok(if has_moved { TurnResult::Again } else { TurnResult::Idle })
+        let has_more = fan_out::read_events(self).await?;
+        Ok(if has_more { TurnResult::Again } else { TurnResult::Idle })
     }
 
     async fn wait(&self) {

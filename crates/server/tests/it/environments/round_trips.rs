@@ -1,4 +1,4 @@
-//! Round trips to PostgreSQL: the latency of a request depends on them, not on the number of statements.
+//! Round trips and transactions: the latency of a request depends on them, not on the number of statements.
 
 use serde_json::json;
 
@@ -28,4 +28,15 @@ async fn claim_and_release_take_few_round_trips() {
         None => assert_eq!(taken, 0, "SQLite is in the same process"),
         Some(_) => assert!((1..=PAIRS * PAIR_MAX).contains(&taken), "{taken} for {PAIRS} pairs"),
     }
+}
+
+#[tokio::test]
+async fn events_that_change_nothing_on_a_forge_are_read_without_a_transaction() {
+    let shop = EnvironmentsFixture::new().await;
+    let session = shop.claim_session(&shop.grace, &json!({})).await;
+    shop.release(&shop.grace, &session).await;
+    let jobs = || shop.world.app.store().commit_stats().jobs;
+    let before = jobs();
+    berth_server::jobs::write_commit_statuses(shop.world.app.jobs()).await.unwrap();
+    assert_eq!(jobs(), before, "no pipeline is on a forge");
 }
