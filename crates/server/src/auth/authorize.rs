@@ -165,8 +165,8 @@ pub(crate) fn check_recent_confirmation(confirmed_at: Timestamp, now: Timestamp)
 /// What [`load_current_access`] reads for a token, to be read ahead.
 pub fn reads_of_current_access(tx: &Tx<'_>, who: &Principal) -> Vec<BoundRead> {
     match &who.via {
-        AuthMethod::Token { id, membership, .. } if !tx.is_access_unchanged() => {
-            token::reads_of_access(tx, *id, membership.org, who.user)
+        AuthMethod::Token { id, .. } if !tx.is_access_unchanged() => {
+            token::reads_of_access(tx, *id, who.user)
         }
         AuthMethod::Token { .. } | AuthMethod::SignIn { .. } => Vec::new(),
     }

@@ -5,16 +5,20 @@ use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::value::text;
-use crate::sql::{BoundRead, SqlText, from_row, sql, statements};
+use crate::sql::{SqlText, from_row, sql, statements};
 use crate::tx::{StoreRead, Tx};
 
-/// Finds an account that lacks the second factor that the organization requires. Service accounts and accounts without
-/// a password are exempt.
+/// Whether the account `u` lacks the second factor that the organization `o` requires. Service accounts and accounts
+/// without a password are exempt.
+pub(super) const IS_MISSING_TEXT: &str = "o.require_second_factor = 1 AND u.kind = 'person'
+    AND u.password_hash IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.user_id = u.id AND f.confirmed_at IS NOT NULL)";
+
 const fn select_missing() -> SqlText {
-    sql("SELECT CAST(1 AS BIGINT) FROM memberships m
+    let text = sql("SELECT CAST(1 AS BIGINT) FROM memberships m
         JOIN organizations o ON o.id = m.org_id JOIN users u ON u.id = m.user_id
-        WHERE m.org_id = $1 AND m.user_id = $2 AND o.require_second_factor = 1 AND u.kind = 'person' AND u.password_hash IS NOT NULL
-          AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.user_id = u.id AND f.confirmed_at IS NOT NULL)")
+        WHERE m.org_id = $1 AND m.user_id = $2 AND ");
+    text.then(IS_MISSING_TEXT)
 }
 
 statements! {
@@ -65,24 +69,14 @@ pub fn is_required(db: &mut impl StoreRead) -> Result<bool, StoreError> {
     Ok(db.fetch_count(&IS_REQUIRED, &[])? != 0)
 }
 
-/// The read of [`is_missing`].
-pub(crate) fn read_of_missing(user: UserId) -> BoundRead {
-    BoundRead::new(&IS_MISSING, [text(user)])
-}
-
 /// Whether the transaction's organization requires a second factor that the account lacks.
 pub fn is_missing(db: &mut impl StoreRead, user: UserId) -> Result<bool, StoreError> {
-    Ok(db.fetch_bound(&read_of_missing(user))?.iter().any(|count: &i64| *count != 0))
-}
-
-/// The read of [`is_missing_in`].
-pub(crate) fn read_of_missing_in(org: OrgId, user: UserId) -> BoundRead {
-    BoundRead::new(&IS_MISSING_IN, [text(org), text(user)])
+    Ok(db.fetch_count(&IS_MISSING, &[text(user)])? != 0)
 }
 
 /// Like [`is_missing`], for requests that are not yet authorized in the organization.
 pub fn is_missing_in(db: &mut impl StoreRead, org: OrgId, user: UserId) -> Result<bool, StoreError> {
-    Ok(db.fetch_bound(&read_of_missing_in(org, user))?.iter().any(|count: &i64| *count != 0))
+    Ok(db.fetch_count(&IS_MISSING_IN, &[text(org), text(user)])? != 0)
 }
 
 /// Stores the secret of a new factor, which replaces one that was not confirmed. Fails if there is a confirmed one.

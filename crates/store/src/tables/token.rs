@@ -15,7 +15,8 @@ use crate::error::StoreError;
 use crate::pagination::{ListPage, PageStart, fetch_bounded_count, fetch_page};
 use crate::sql::value::text;
 use crate::sql::{
-    BoundRead, FromRow, RowReader, TableRow as _, ToParams as _, from_row, json_columns, statements, table,
+    BoundRead, FromRow, RowReader, SqlText, TableRow as _, ToParams as _, from_row, json_columns, sql,
+    statements, table,
 };
 use crate::tx::{StoreRead, Tx};
 
@@ -28,28 +29,40 @@ table!(Org Token in api_tokens {
     read: [last_used_at, last_used_address, last_used_client, revoked_at],
 });
 
+/// Columns about the account `u` and member `m`: whether a required second factor is missing, how many identities of
+/// providers the account has, and how many grants and teams the member has. Most have none, and need no further query.
+const fn standing_columns(before: &'static str) -> SqlText {
+    sql(before).then(", CAST(CASE WHEN ").then(second_factor::IS_MISSING_TEXT).then(
+        " THEN 1 ELSE 0 END AS BIGINT),
+          (SELECT CAST(COUNT(*) AS BIGINT) FROM provider_identities i WHERE i.user_id = u.id)",
+    )
+}
+
 statements! {
     // A token has no permissions of its own, so the query loads the caller, the organization and the caller's current
     // role.
-    Instance Read CALLER_BY_HASH = "SELECT t.id, t.org_id, o.slug, u.id, u.name,
-          CAST(CASE u.kind WHEN 'person' THEN 0 ELSE 1 END AS BIGINT), CAST(CASE u.kind WHEN 'agent' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at, t.restriction, t.environment_id, p.slug, e.name
+    Instance Read CALLER_BY_HASH => standing_columns("SELECT t.id, t.org_id, o.slug, u.id, u.name,
+          CAST(CASE u.kind WHEN 'person' THEN 0 ELSE 1 END AS BIGINT), CAST(CASE u.kind WHEN 'agent' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at, t.restriction, t.environment_id, p.slug, e.name").then(",
+          (SELECT CAST(COUNT(*) AS BIGINT) FROM grants g
+            WHERE g.org_id = m.org_id AND g.subject_kind = 'user' AND g.subject_id = m.user_id),
+          (SELECT CAST(COUNT(*) AS BIGINT) FROM team_members tm WHERE tm.org_id = m.org_id AND tm.user_id = m.user_id)
         FROM api_tokens t JOIN organizations o ON o.id = t.org_id JOIN users u ON u.id = t.user_id
         JOIN memberships m ON m.user_id = t.user_id AND m.org_id = t.org_id
         LEFT JOIN environments e ON e.org_id = t.org_id AND e.id = t.environment_id
         LEFT JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
-        WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)";
+        WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)");
     Org Read BY_ID => Token::TABLE.select("WHERE org_id = $1 AND id = $2");
     Org Read LIST => Token::TABLE.select("WHERE org_id = $1 AND revoked_at IS NULL AND environment_id IS NULL
         AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) AND id > $3 ORDER BY id LIMIT $4 OFFSET $5");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM api_tokens
         WHERE org_id = $1 AND revoked_at IS NULL AND environment_id IS NULL
           AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) LIMIT $3) AS counted";
-    Org Read STANDING = "SELECT t.org_id, t.user_id, CAST(CASE u.kind WHEN 'agent' THEN 1 ELSE 0 END AS BIGINT), m.role, t.expires_at, t.restriction, t.environment_id, p.slug, e.name
+    Org Read STANDING => standing_columns("SELECT t.org_id, t.user_id, CAST(CASE u.kind WHEN 'agent' THEN 1 ELSE 0 END AS BIGINT), m.role, t.expires_at, t.restriction, t.environment_id, p.slug, e.name").then("
         FROM api_tokens t JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
-        JOIN users u ON u.id = t.user_id
+        JOIN organizations o ON o.id = t.org_id JOIN users u ON u.id = t.user_id
         LEFT JOIN environments e ON e.org_id = t.org_id AND e.id = t.environment_id
         LEFT JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
-        WHERE t.org_id = $1 AND t.id = $2 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)";
+        WHERE t.org_id = $1 AND t.id = $2 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)");
     Org Read COUNT_OF_USER = "SELECT CAST(COUNT(*) AS BIGINT) FROM api_tokens
         WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL AND environment_id IS NULL
           AND (expires_at IS NULL OR expires_at > $3)";
@@ -106,15 +119,24 @@ pub struct TokenCaller {
     pub standing: AccountStanding,
 }
 
-impl FromRow for TokenCaller {
-    /// Leaves out the scoped grants and the standing, which [`find_caller`] adds.
+/// A caller without its grants and standing, and how many of them there are to load.
+struct CallerRow {
+    caller: TokenCaller,
+    identities: i64,
+    grants: i64,
+    teams: i64,
+}
+
+impl FromRow for CallerRow {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let (token, org, org_slug): (_, _, _) = row.take()?;
         let (user, user_name, is_service, is_agent): (_, _, _, _) = row.take()?;
         let (role, last_used_at, expires_at): (Role, _, _) = row.take()?;
         let TokenLimits { restriction, environment } = row.take()?;
-        let access = EffectiveAccess { restriction, is_agent, ..EffectiveAccess::of_role(role) };
-        Ok(Self {
+        let (is_factor_missing, identities, grants, teams): (bool, _, _, _) = row.take()?;
+        let access =
+            EffectiveAccess { restriction, is_agent, is_factor_missing, ..EffectiveAccess::of_role(role) };
+        let caller = TokenCaller {
             token,
             org,
             org_slug,
@@ -127,7 +149,8 @@ impl FromRow for TokenCaller {
             expires_at,
             environment,
             standing: AccountStanding::Local,
-        })
+        };
+        Ok(Self { caller, identities, grants, teams })
     }
 }
 
@@ -158,19 +181,15 @@ pub fn find_caller(
     hash: &[u8],
     now: Timestamp,
 ) -> Result<Option<TokenCaller>, StoreError> {
-    let found: Option<TokenCaller> = db.fetch_optional(&CALLER_BY_HASH, &[hash.into(), now.into()])?;
-    let Some(mut caller) = found else { return Ok(None) };
+    let found: Option<CallerRow> = db.fetch_optional(&CALLER_BY_HASH, &[hash.into(), now.into()])?;
+    let Some(CallerRow { mut caller, identities, grants, teams }) = found else { return Ok(None) };
     let (org, user) = (caller.org, caller.user);
-    db.read_ahead(|_| {
-        vec![
-            grant::read_of_member_in(org, user),
-            second_factor::read_of_missing_in(org, user),
-            provider_identity::read_of_standing(org, user),
-        ]
-    })?;
-    caller.access.grants = grant::list_of_member_in(db, org, user)?;
-    caller.access.is_factor_missing = second_factor::is_missing_in(db, org, user)?;
-    caller.standing = provider_identity::load_standing(db, org, user)?;
+    if grants + teams > 0 {
+        caller.access.grants = grant::list_of_member_in(db, org, user)?;
+    }
+    if identities > 0 {
+        caller.standing = provider_identity::load_standing(db, org, user)?;
+    }
     Ok(Some(caller))
 }
 
@@ -196,14 +215,9 @@ pub struct TokenAccess {
     pub expires_at: Option<Timestamp>,
 }
 
-/// The reads of [`find_access`] for a token of this user, to be read ahead.
-pub fn reads_of_access(db: &impl StoreRead, id: TokenId, org: OrgId, user: UserId) -> Vec<BoundRead> {
-    vec![
-        read_of_owner(db, id),
-        provider_identity::read_of_standing(org, user),
-        grant::read_of_member(user),
-        second_factor::read_of_missing(user),
-    ]
+/// The first reads of [`find_access`] for a token of this user, to be read ahead.
+pub fn reads_of_access(db: &impl StoreRead, id: TokenId, user: UserId) -> Vec<BoundRead> {
+    vec![read_of_owner(db, id), grant::read_of_member(user)]
 }
 
 fn read_of_owner(db: &impl StoreRead, id: TokenId) -> BoundRead {
@@ -215,12 +229,11 @@ fn read_of_owner(db: &impl StoreRead, id: TokenId) -> BoundRead {
 pub fn find_access(db: &mut impl StoreRead, id: TokenId) -> Result<Option<TokenAccess>, StoreError> {
     let found: Vec<TokenOwner> = db.fetch_bound(&read_of_owner(db, id))?;
     let Some(owner) = found.into_iter().next() else { return Ok(None) };
-    let TokenOwner { org, user, is_agent, role, expires_at, limits } = owner;
-    if !provider_identity::load_standing(db, org, user)?.is_good() {
+    let TokenOwner { org, user, is_agent, role, expires_at, limits, is_factor_missing, identities } = owner;
+    if identities > 0 && !provider_identity::load_standing(db, org, user)?.is_good() {
         return Ok(None);
     }
     let grants = grant::list_of_member(db, user)?;
-    let is_factor_missing = second_factor::is_missing(db, user)?;
     let access =
         EffectiveAccess { role, grants, restriction: limits.restriction, is_factor_missing, is_agent };
     Ok(Some(TokenAccess { access, expires_at }))
@@ -233,8 +246,11 @@ struct TokenOwner {
     role: Role,
     expires_at: Option<Timestamp>,
     limits: TokenLimits,
+    is_factor_missing: bool,
+    /// Number of the user's identities at identity providers.
+    identities: i64,
 }
-from_row!(TokenOwner { org, user, is_agent, role, expires_at, limits });
+from_row!(TokenOwner { org, user, is_agent, role, expires_at, limits, is_factor_missing, identities });
 
 pub fn count_of_user(db: &mut impl StoreRead, user: UserId, now: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&COUNT_OF_USER, &[text(user), now.into()])
