@@ -16,7 +16,7 @@ use http::request::Parts;
 
 use super::edge::RequestOrigin;
 use super::path::decode;
-use super::router::{RouteAccess, RouteInfo};
+use super::route_builder::{RouteAccess, RouteInfo};
 use crate::app::App;
 use crate::auth::authorize::{AuthMethod, AuthorizedCaller, Principal, RouteGrant, authorize};
 use crate::auth::instance_admin::{InstanceAdmin, authorize_instance_admin};

@@ -13,11 +13,12 @@ mod path;
 mod query;
 mod request_id;
 mod respond;
+mod route_builder;
 mod router;
 mod routes;
 
 pub use edge::HttpService;
-pub use router::{OPEN_ROUTES, RouteAccess, RouteInfo};
+pub use route_builder::{OPEN_ROUTES, RouteAccess, RouteInfo};
 pub use routes::mcp::MCP_PATH;
 pub use routes::remote_locks::REMOTE_LOCK_PATH;
 

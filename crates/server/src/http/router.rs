@@ -4,124 +4,10 @@ use std::sync::Arc;
 
 use axum::{Extension, Router};
 use berth_core::access::Action;
-use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
-use utoipa_axum::routes;
 
+use super::route_builder::{PathHandlers, RouteAccess, RouteBuilder, RouteInfo, routes};
 use super::{dashboard, openapi, pages, routes};
 use crate::app::App;
-
-/// Routes that need no authentication. The only other open paths are the files of the dashboard and the documentation,
-/// which contain no data of this installation.
-pub const OPEN_ROUTES: &[(&str, &str)] = &[
-    ("GET", "/healthz"),
-    ("GET", "/readyz"),
-    ("GET", "/.well-known/openid-configuration"),
-    ("GET", "/.well-known/jwks.json"),
-    ("GET", "/api/v1/openapi.json"),
-    ("GET", "/api/v1/openapi-runner.json"),
-    ("POST", "/api/v1/auth/login"),
-    ("POST", "/api/v1/auth/invitation"),
-    ("POST", "/api/v1/auth/sign-up"),
-    ("POST", "/api/v1/auth/reset-password"),
-    ("POST", "/api/v1/auth/cli-logins"),
-    ("POST", "/api/v1/auth/cli-logins/token"),
-    ("GET", "/api/v1/auth/providers"),
-    ("POST", "/api/v1/auth/providers/{provider}/login"),
-    ("GET", "/api/v1/auth/providers/{provider}/callback"),
-    ("POST", "/hooks/{forge}/{hookId}"),
-    ("POST", "/hooks/slack/{orgId}"),
-    ("GET", "/actions"),
-    ("POST", "/actions"),
-    ("GET", "/"),
-    ("GET", "/docs/errors"),
-    ("GET", "/docs/errors/{code}"),
-];
-
-/// What access a route requires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RouteAccess {
-    Open,
-    /// Any valid API token or browser session.
-    Caller,
-    /// An instance admin, who need not be a member of the organization in the path.
-    InstanceAdmin,
-    /// The credential of a runner.
-    Runner,
-    /// The registration token of a runner.
-    NewRunner,
-    /// Membership in the organization named in the path, with a role that allows the action.
-    Permission(Action),
-    /// An API token, also as the password of HTTP Basic authentication, whose account may perform the action in the
-    /// token's organization.
-    TokenPermission(Action),
-}
-
-#[derive(Debug, Clone)]
-pub struct RouteInfo {
-    pub method: String,
-    pub path: String,
-    pub access: RouteAccess,
-}
-
-struct RouteBuilder {
-    router: OpenApiRouter<Arc<App>>,
-    table: Vec<RouteInfo>,
-}
-
-impl RouteBuilder {
-    /// Adds a route of an organization that requires permission for `action`.
-    fn route(self, action: Action, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.add_route(RouteAccess::Permission(action), routes)
-    }
-
-    /// Adds a route that is open to any authenticated caller.
-    fn for_callers(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.add_route(RouteAccess::Caller, routes)
-    }
-
-    /// Adds a route for instance admins.
-    fn for_instance_admins(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.add_route(RouteAccess::InstanceAdmin, routes)
-    }
-
-    /// Adds a route for remote runners.
-    fn for_runners(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.add_route(RouteAccess::Runner, routes)
-    }
-
-    /// Adds a route of another protocol, whose paths name no organization.
-    fn for_tokens(self, action: Action, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.add_route(RouteAccess::TokenPermission(action), routes)
-    }
-
-    /// Adds a route without authentication; it must be listed in [`OPEN_ROUTES`].
-    fn open(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.add_route(RouteAccess::Open, routes)
-    }
-
-    fn add_route(mut self, access: RouteAccess, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.record_routes(access, &routes);
-        Self { router: self.router.routes(routes), ..self }
-    }
-
-    fn record_routes(&mut self, access: RouteAccess, routes: &UtoipaMethodRouter<Arc<App>>) {
-        // Adding two paths at once would also register each path with the other's methods, which then have no access
-        // check.
-        assert_eq!(routes.1.paths.len(), 1, "one path at a time: {:?}", routes.1.paths.keys());
-        for (path, item) in &routes.1.paths {
-            let others = [&item.head, &item.options, &item.trace];
-            assert!(
-                others.iter().all(|method| method.is_none()),
-                "{path} has a method the table does not know"
-            );
-            for method in openapi::methods(item) {
-                let is_open = OPEN_ROUTES.contains(&(method, path.as_str()));
-                assert_eq!(is_open, access == RouteAccess::Open, "{method} {path} and OPEN_ROUTES disagree");
-                self.table.push(RouteInfo { method: method.to_owned(), path: path.clone(), access });
-            }
-        }
-    }
-}
 
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDocuments) {
     use Action::*;
@@ -134,10 +20,11 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
     };
 
     let served = openapi::LazyDocuments::default();
-    let documents = |(schemas, paths, methods): UtoipaMethodRouter<Arc<App>>| {
-        (schemas, paths, methods.layer(Extension(served.clone())))
+    let documents = |routes: PathHandlers| PathHandlers {
+        router: routes.router.layer(Extension(served.clone())),
+        ..routes
     };
-    let routes = RouteBuilder { router: OpenApiRouter::new(), table: Vec::new() }
+    let routes = RouteBuilder::default()
         .open(routes!(health::healthz))
         .open(routes!(health::readyz))
         .open(routes!(well_known::openid_configuration))
@@ -361,8 +248,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::LazyDoc
         .route(EventsRead, routes!(events::verify_events))
         .route(EventsRead, routes!(events::view_event));
 
-    let (router, document) = routes.router.split_for_parts();
-    served.set(document, routes.table.clone());
-    let router = router.fallback(dashboard::fallback).with_state(app.clone());
+    served.set(routes.descriptions, routes.table.clone());
+    let router = routes.router.fallback(dashboard::fallback).with_state(app.clone());
     (router, routes.table, served)
 }

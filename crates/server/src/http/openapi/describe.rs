@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http::router::{RouteAccess, RouteInfo};
+use crate::http::route_builder::{RouteAccess, RouteInfo};
 
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     let id = operation["operationId"].as_str().map(operation_id);

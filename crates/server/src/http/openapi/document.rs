@@ -8,7 +8,7 @@ use utoipa::openapi::OpenApi;
 
 use super::{OpenApiDocuments, RUNNER_PATHS, describe, examples, headers, parameters, problems, schemas};
 use crate::http::is_foreign_protocol;
-use crate::http::router::RouteInfo;
+use crate::http::route_builder::RouteInfo;
 
 const TAGS: &[(&str, &str)] = &[
     ("analyses", "Failure analyses and pull requests for suggested fixes."),

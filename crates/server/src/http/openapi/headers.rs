@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::document::members;
 use super::schemas::is_list;
-use crate::http::router::RouteInfo;
+use crate::http::route_builder::RouteInfo;
 
 /// Operations whose response has an `ETag`.
 const TAGGED: &[&str] = &[

@@ -16,13 +16,15 @@ use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use serde_json::Value;
-use utoipa::openapi::OpenApi;
-use utoipa::openapi::path::PathItem;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use super::router::RouteInfo;
+use super::route_builder::RouteInfo;
 use crate::app::App;
 
 const RUNNER_PATHS: &str = "/api/v1/runner/";
+
+/// Describes the operations of one path.
+pub(super) type DescribeRoute = fn() -> UtoipaMethodRouter<Arc<App>>;
 
 #[derive(Debug, Default)]
 pub struct OpenApiDocuments {
@@ -30,26 +32,29 @@ pub struct OpenApiDocuments {
     pub runner: Value,
 }
 
-/// Builds the documents when they are first requested, so that they do not delay server startup.
+/// Builds the documents when they are first requested, because they take time and several megabytes.
 #[derive(Clone, Default)]
 pub(super) struct LazyDocuments(Arc<DocumentParts>);
 
 #[derive(Default)]
 struct DocumentParts {
-    /// The generated document and the route table.
-    known: OnceLock<(OpenApi, Vec<RouteInfo>)>,
+    /// The descriptions of all routes, and the route table.
+    known: OnceLock<(Vec<DescribeRoute>, Vec<RouteInfo>)>,
     texts: OnceLock<[String; 2]>,
 }
 
 impl LazyDocuments {
-    /// Sets the generated document and the route table. Called once all routes are registered, because the documents
-    /// also describe the routes that serve them.
-    pub(super) fn set(&self, document: OpenApi, table: Vec<RouteInfo>) {
-        self.0.known.get_or_init(|| (document, table));
+    /// Sets the descriptions and the route table. Called once all routes are registered, because the documents also
+    /// describe the routes that serve them.
+    pub(super) fn set(&self, descriptions: Vec<DescribeRoute>, table: Vec<RouteInfo>) {
+        self.0.known.get_or_init(|| (descriptions, table));
     }
 
     fn documents(&self) -> OpenApiDocuments {
-        self.0.known.get().map(|(document, table)| document::finish(document, table)).unwrap_or_default()
+        let Some((descriptions, table)) = self.0.known.get() else { return OpenApiDocuments::default() };
+        let empty = OpenApiRouter::new();
+        let mut described = descriptions.iter().fold(empty, |router, describe| router.routes(describe()));
+        document::finish(&described.to_openapi(), table)
     }
 
     fn respond(&self, index: usize) -> Response {
@@ -79,15 +84,4 @@ pub(super) async fn openapi_runner_json(Extension(served): Extension<LazyDocumen
 /// Returns the documents, to write the copies that are checked in to the repository.
 pub fn documents(app: &Arc<App>) -> OpenApiDocuments {
     super::router::build(app).2.documents()
-}
-
-pub(super) fn methods(item: &PathItem) -> Vec<&'static str> {
-    let all = [
-        ("GET", item.get.is_some()),
-        ("PUT", item.put.is_some()),
-        ("POST", item.post.is_some()),
-        ("PATCH", item.patch.is_some()),
-        ("DELETE", item.delete.is_some()),
-    ];
-    all.into_iter().filter(|(_, present)| *present).map(|(method, _)| method).collect()
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::headers::is_tagged;
 use super::schemas::{is_list, remove_null};
-use crate::http::router::{RouteAccess, RouteInfo};
+use crate::http::route_builder::{RouteAccess, RouteInfo};
 use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, OFFSET_MAX};
 
 /// Pattern of an id after its prefix: 128 bits in Crockford base 32.

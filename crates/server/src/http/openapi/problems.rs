@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::document::members;
 use super::headers::{header, request_id};
 use super::schemas;
-use crate::http::router::{RouteAccess, RouteInfo};
+use crate::http::route_builder::{RouteAccess, RouteInfo};
 
 /// For each status: the name of the response, and the code and detail of its example.
 const RESPONSES: &[(u16, &str, Code, &str)] = &[
