@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::json;
 
 use crate::bench_server::{self, JsonApiClient, PIPELINES};
-use crate::process::{BenchServer, free_address, resident_memory, stop_server};
+use crate::process::{BenchServer, anonymous_memory, free_address, resident_memory, stop_server};
 use crate::report::describe_machine;
 
 pub(crate) const USAGE: &str = "\
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let mut took: Vec<Duration> =
         (0..starts).map(|_| measure_start(dir.path())).collect::<anyhow::Result<_>>()?;
     took.sort_unstable();
-    let resident = measure_idle_memory(dir.path())?;
+    let (resident, anonymous) = measure_idle_memory(dir.path())?;
     let millis = |at: usize| took[at].as_secs_f64() * 1_000.0;
     let median = took[starts / 2];
     println!("{starts} starts on a database with {rows} events, on {}.\n", describe_machine());
@@ -64,6 +64,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         resident as f64 / 1e6,
         MEMORY_BYTES_MAX / 1_000_000
     );
+    println!("| of it, not mapped from files such as the program | {:.1} MB | |", anonymous as f64 / 1e6);
     if is_checked {
         ensure!(median <= START_MAX, "a start takes {median:?}, limit {START_MAX:?}");
         ensure!(resident <= MEMORY_BYTES_MAX, "{resident} bytes are resident, limit {MEMORY_BYTES_MAX}");
@@ -99,8 +100,9 @@ fn measure_start(dir: &Path) -> anyhow::Result<Duration> {
     Ok(took)
 }
 
-/// Starts the server with its runner, loads the dashboard once, and returns the memory that the idle server uses.
-fn measure_idle_memory(dir: &Path) -> anyhow::Result<u64> {
+/// Starts the server with its runner, loads the dashboard once, and returns how much memory of the idle server is
+/// resident, and how much of that is anonymous.
+fn measure_idle_memory(dir: &Path) -> anyhow::Result<(u64, u64)> {
     let address = free_address()?;
     let server = bench_server::serve_at(dir, address)?;
     wait_until_ready(address, Instant::now())?;
@@ -108,7 +110,7 @@ fn measure_idle_memory(dir: &Path) -> anyhow::Result<u64> {
         ensure!(responds_ok(address, path)?, "{path} is not there");
     }
     std::thread::sleep(IDLE);
-    resident_memory(server.id())
+    Ok((resident_memory(server.id())?, anonymous_memory(server.id())?))
 }
 
 fn start_and_wait(dir: &Path) -> anyhow::Result<(BenchServer, Duration)> {

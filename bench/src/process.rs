@@ -56,6 +56,11 @@ pub(crate) fn resident_memory(process: u32) -> anyhow::Result<u64> {
     read_status_bytes(process, "VmRSS:")
 }
 
+/// The part of the resident memory that is not mapped from files, such as the program itself, in bytes.
+pub(crate) fn anonymous_memory(process: u32) -> anyhow::Result<u64> {
+    read_status_bytes(process, "RssAnon:")
+}
+
 fn read_status_bytes(process: u32, what: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{process}/status");
     let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
