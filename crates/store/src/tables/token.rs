@@ -29,10 +29,10 @@ table!(Org Token in api_tokens {
     read: [last_used_at, last_used_address, last_used_client, revoked_at],
 });
 
-/// Columns about the account `u` and member `m`: whether a required second factor is missing, how many identities of
-/// providers the account has, and how many grants and teams the member has. Most have none, and need no further query.
-const fn standing_columns(before: &'static str) -> SqlText {
-    sql(before).then(", CAST(CASE WHEN ").then(second_factor::IS_MISSING_TEXT).then(
+/// Appends columns about the account `u` in the organization `o`: whether a required second factor is missing, and how
+/// many identities at identity providers it has. Most accounts have none, so their standing need not be read.
+const fn with_standing(select: &'static str) -> SqlText {
+    sql(select).then(", CAST(CASE WHEN ").then(second_factor::IS_MISSING_TEXT).then(
         " THEN 1 ELSE 0 END AS BIGINT),
           (SELECT CAST(COUNT(*) AS BIGINT) FROM provider_identities i WHERE i.user_id = u.id)",
     )
@@ -41,7 +41,7 @@ const fn standing_columns(before: &'static str) -> SqlText {
 statements! {
     // A token has no permissions of its own, so the query loads the caller, the organization and the caller's current
     // role.
-    Instance Read CALLER_BY_HASH => standing_columns("SELECT t.id, t.org_id, o.slug, u.id, u.name,
+    Instance Read CALLER_BY_HASH => with_standing("SELECT t.id, t.org_id, o.slug, u.id, u.name,
           CAST(CASE u.kind WHEN 'person' THEN 0 ELSE 1 END AS BIGINT), CAST(CASE u.kind WHEN 'agent' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at, t.restriction, t.environment_id, p.slug, e.name").then(",
           (SELECT CAST(COUNT(*) AS BIGINT) FROM grants g
             WHERE g.org_id = m.org_id AND g.subject_kind = 'user' AND g.subject_id = m.user_id),
@@ -57,7 +57,7 @@ statements! {
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM api_tokens
         WHERE org_id = $1 AND revoked_at IS NULL AND environment_id IS NULL
           AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) LIMIT $3) AS counted";
-    Org Read STANDING => standing_columns("SELECT t.org_id, t.user_id, CAST(CASE u.kind WHEN 'agent' THEN 1 ELSE 0 END AS BIGINT), m.role, t.expires_at, t.restriction, t.environment_id, p.slug, e.name").then("
+    Org Read STANDING => with_standing("SELECT t.org_id, t.user_id, CAST(CASE u.kind WHEN 'agent' THEN 1 ELSE 0 END AS BIGINT), m.role, t.expires_at, t.restriction, t.environment_id, p.slug, e.name").then("
         FROM api_tokens t JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
         JOIN organizations o ON o.id = t.org_id JOIN users u ON u.id = t.user_id
         LEFT JOIN environments e ON e.org_id = t.org_id AND e.id = t.environment_id
@@ -119,11 +119,14 @@ pub struct TokenCaller {
     pub standing: AccountStanding,
 }
 
-/// A caller without its grants and standing, and how many of them there are to load.
+/// A caller without its scoped grants and standing, which are read only if there can be any.
 struct CallerRow {
     caller: TokenCaller,
+    /// Number of the account's identities at identity providers.
     identities: i64,
+    /// Number of grants to the member itself.
     grants: i64,
+    /// Number of the member's teams, which may have grants.
     teams: i64,
 }
 
@@ -184,10 +187,16 @@ pub fn find_caller(
     let found: Option<CallerRow> = db.fetch_optional(&CALLER_BY_HASH, &[hash.into(), now.into()])?;
     let Some(CallerRow { mut caller, identities, grants, teams }) = found else { return Ok(None) };
     let (org, user) = (caller.org, caller.user);
-    if grants + teams > 0 {
+    let (may_have_grants, has_identities) = (grants + teams > 0, identities > 0);
+    if may_have_grants && has_identities {
+        db.read_ahead(|_| {
+            vec![grant::read_of_member_in(org, user), provider_identity::read_of_standing(org, user)]
+        })?;
+    }
+    if may_have_grants {
         caller.access.grants = grant::list_of_member_in(db, org, user)?;
     }
-    if identities > 0 {
+    if has_identities {
         caller.standing = provider_identity::load_standing(db, org, user)?;
     }
     Ok(Some(caller))

@@ -10,7 +10,7 @@ use berth_core::repository::Repository;
 use berth_store::tables::{deployment, environment, forge_deployment, pipeline};
 use berth_store::{StoreRead, Tx};
 
-use super::fan_out::find_repository;
+use super::fan_out::find_status_repository;
 use crate::config::AppConfig;
 use crate::error::AppError;
 use crate::integrations::forges::ForgeRepository;
@@ -87,7 +87,7 @@ pub(super) fn deactivate_released(
 ) -> Result<(), AppError> {
     let Some(lock) = environment::by_id(tx, id)? else { return Ok(()) };
     let Some(pipeline) = pipeline::by_id(tx, lock.environment.pipeline)? else { return Ok(()) };
-    let Some(repository) = find_repository(tx, config, &pipeline)? else { return Ok(()) };
+    let Some(repository) = find_status_repository(tx, config, &pipeline)? else { return Ok(()) };
     let Some(scope) = DeploymentScope::load(tx, config, &repository, &pipeline)? else { return Ok(()) };
     let (now, active) = (tx.now(), lock.session.as_ref().map(|session| session.id));
     let name = scope.environment(lock.environment.name.as_str());

@@ -107,7 +107,7 @@ impl StatusChanges {
 
     fn add(&mut self, db: &mut impl StoreRead, config: &AppConfig, event: &Event) -> Result<(), AppError> {
         let (deployment, environment) = (changed_deployment(event), released_environment(event));
-        if deployment.is_none() && environment.is_none() || !self.has_statuses(db, config, event)? {
+        if deployment.is_none() && environment.is_none() || !self.can_have_statuses(db, config, event)? {
             return Ok(());
         }
         self.deployments.extend(deployment);
@@ -116,7 +116,7 @@ impl StatusChanges {
     }
 
     /// Whether the event's pipeline has statuses. Assumed for events that name no pipeline.
-    fn has_statuses(
+    fn can_have_statuses(
         &mut self,
         db: &mut impl StoreRead,
         config: &AppConfig,
@@ -128,7 +128,7 @@ impl StatusChanges {
         }
         let found = pipeline::by_id(db, pipeline)?;
         let has_statuses = match found {
-            Some(found) => find_repository(db, config, &found)?.is_some(),
+            Some(found) => find_status_repository(db, config, &found)?.is_some(),
             None => false,
         };
         self.pipelines.insert(pipeline, has_statuses);
@@ -157,7 +157,7 @@ fn store_statuses(tx: &mut Tx<'_>, config: &AppConfig, id: DeploymentId) -> Resu
     let Some(deployment) = deployment::by_id(tx, id)? else { return Ok(()) };
     let Some(commit) = deployed_commit(&deployment) else { return Ok(()) };
     let Some(pipeline) = pipeline::by_id(tx, deployment.pipeline)? else { return Ok(()) };
-    let Some(repository) = find_repository(tx, config, &pipeline)? else { return Ok(()) };
+    let Some(repository) = find_status_repository(tx, config, &pipeline)? else { return Ok(()) };
     let stages = run::list_stages(tx, id)?;
     let waiting: Vec<String> = approval::list_pending(tx, id)?.into_iter().map(|it| it.stage).collect();
     let now = tx.now();
@@ -178,7 +178,7 @@ fn store_statuses(tx: &mut Tx<'_>, config: &AppConfig, id: DeploymentId) -> Resu
 
 /// Returns the pipeline's repository if statuses can be written for it: it is on a known forge and has a credential, or
 /// is connected.
-pub(super) fn find_repository(
+pub(super) fn find_status_repository(
     db: &mut impl StoreRead,
     config: &AppConfig,
     pipeline: &Pipeline,
