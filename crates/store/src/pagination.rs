@@ -44,9 +44,14 @@ impl PageStart {
 
     /// The number before which the page starts, and the number of rows to skip. For lists in descending order.
     pub(crate) fn by_number(&self) -> [SqlValue; 2] {
+        self.by_number_before(i64::MAX)
+    }
+
+    /// Like [`PageStart::by_number`], for a list without rows at or above this number.
+    pub(crate) fn by_number_before(&self, end: i64) -> [SqlValue; 2] {
         match self {
-            PageStart::After(number) => [number.parse().unwrap_or(0).into(), 0.into()],
-            PageStart::Offset(offset) => [i64::MAX.into(), (*offset).into()],
+            PageStart::After(number) => [number.parse().unwrap_or(0).min(end).into(), 0.into()],
+            PageStart::Offset(offset) => [end.into(), (*offset).into()],
         }
     }
 }

@@ -12,6 +12,9 @@ use crate::tx::{StoreRead, Tx};
 /// Number of terms that one statement writes.
 const WRITTEN_AT_ONCE: usize = 8;
 
+/// Up to how many events of a term are counted. Terms with more events are all frequent.
+const COUNTED_EVENTS_MAX: i64 = 2_000;
+
 /// Kinds of subjects that events can be searched by.
 const SUBJECTS: [&str; 3] = ["deployment", "environment", "pipeline"];
 
@@ -25,6 +28,8 @@ statements! {
         WHERE org_id = $1 AND term IN ($3, $4, $5, $6, $7, $8, $9, $10)
         ON CONFLICT (term_id, sequence) DO NOTHING";
     Org Read TERM_ID = "SELECT id FROM terms WHERE org_id = $1 AND term = $2";
+    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT e.sequence FROM terms t
+        JOIN event_terms e ON e.term_id = t.id WHERE t.org_id = $1 AND t.id = $2 LIMIT $3) AS counted";
     Org Read BETWEEN = "SELECT e.sequence FROM terms t JOIN event_terms e ON e.term_id = t.id
         WHERE t.org_id = $1 AND t.term = $2 AND e.sequence > $3 AND e.sequence <= $4";
     Org Upkeep REMOVE = "DELETE FROM event_terms WHERE sequence <= $3 AND term_id =
@@ -64,6 +69,16 @@ pub(crate) fn put(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
 /// The id of a term. `None` if the term is not stored, because no event has it.
 pub(crate) fn id_of(db: &mut impl StoreRead, term: &str) -> Result<Option<i64>, StoreError> {
     db.fetch_optional(&TERM_ID, &[term.into()])
+}
+
+/// Sorts the ids of terms by their number of events, fewest first. Frequent terms stay in their order.
+pub(crate) fn sort_by_rarity(db: &mut impl StoreRead, ids: &mut [i64]) -> Result<(), StoreError> {
+    let mut counts = BTreeMap::new();
+    for id in ids.iter() {
+        counts.insert(*id, db.fetch_count(&COUNT, &[(*id).into(), COUNTED_EVENTS_MAX.into()])?);
+    }
+    ids.sort_by_key(|id| counts.get(id).copied());
+    Ok(())
 }
 
 /// Removes the events up to number `through` from the index. `events` must be all of them that are still indexed.

@@ -1,5 +1,7 @@
 //! Events of the audit log. Users see them newest first; followers, exports and verification read them oldest first.
 
+use std::ops::Range;
+
 use berth_core::event::{Event, EventSubject};
 use berth_core::id::EventId;
 use berth_core::time::Timestamp;
@@ -20,6 +22,10 @@ table!(Org Event in events {
 json_columns!(Vec<EventSubject>);
 from_row!(AuditHead { sequence, hash });
 
+/// By how much the times of events may be out of order, in seconds. The clocks of servers and databases differ, and can be
+/// set back.
+const CLOCK_SKEW_S_MAX: i64 = 600;
+
 /// Positions of the columns that verification reads as raw values.
 const SEQUENCE: usize = 0;
 const ACTOR: usize = 4;
@@ -30,7 +36,7 @@ statements! {
     Org Upkeep APPEND => Event::TABLE.insert("");
     Org Read BY_ID => Event::TABLE.select("WHERE org_id = $1 AND id = $2 AND sequence = $3");
     Org Read NEWEST => Event::TABLE.select("WHERE org_id = $1 AND occurred_at >= $2 AND occurred_at < $3
-        AND sequence < $4 ORDER BY sequence DESC LIMIT $5 OFFSET $6");
+        AND sequence >= $4 AND sequence < $5 ORDER BY sequence DESC LIMIT $6 OFFSET $7");
     // The first term selects the events; the other terms are checked with one index lookup each.
     Org Read ABOUT => sql("SELECT ").columns(&Event::TABLE, "e").then("
         FROM event_terms a JOIN events e ON e.org_id = $1 AND e.sequence = a.sequence
@@ -43,8 +49,9 @@ statements! {
             (SELECT 1 FROM event_terms d WHERE d.term_id = $7 AND d.sequence = a.sequence))
           AND (CAST($8 AS BIGINT) IS NULL OR EXISTS
             (SELECT 1 FROM event_terms f WHERE f.term_id = $8 AND f.sequence = a.sequence))
-          AND a.sequence < $9
-        ORDER BY a.sequence DESC LIMIT $10 OFFSET $11");
+          AND a.sequence >= $9 AND a.sequence < $10
+        ORDER BY a.sequence DESC LIMIT $11 OFFSET $12");
+    Org Read TIME = "SELECT occurred_at FROM events WHERE org_id = $1 AND sequence = $2";
     Org Read AFTER => Event::TABLE.select(
         "WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence LIMIT $4");
     Org Read LAST = "SELECT sequence FROM events WHERE org_id = $1 ORDER BY sequence DESC LIMIT 1";
@@ -68,7 +75,7 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// The search terms of the filter, rarest first, because the first one drives the query.
+    /// The search terms of the filter, usually rarest first.
     fn terms(&self) -> Vec<String> {
         let given = [
             ("deployment", &self.deployment),
@@ -88,15 +95,22 @@ impl EventFilter {
             && self.until.is_none_or(|until| event.occurred_at < until)
     }
 
-    /// The ids of the filter's terms, padded with NULL. `None` if some term has no events, in which case nothing can
-    /// match.
+    /// The ids of the filter's terms, rarest first, because the first one drives the query. Padded with NULL. `None` if
+    /// some term has no events, in which case nothing can match.
     fn term_ids(&self, db: &mut impl StoreRead) -> Result<Option<[SqlValue; 5]>, StoreError> {
-        let mut ids = [const { SqlValue::Null }; 5];
-        for (slot, term) in ids.iter_mut().zip(self.terms()) {
+        let mut ids = Vec::new();
+        for term in self.terms() {
             let Some(id) = terms::id_of(db, &term)? else { return Ok(None) };
-            *slot = id.into();
+            ids.push(id);
         }
-        Ok(Some(ids))
+        if ids.len() > 1 {
+            terms::sort_by_rarity(db, &mut ids)?;
+        }
+        let mut params = [const { SqlValue::Null }; 5];
+        for (param, id) in params.iter_mut().zip(ids) {
+            *param = id.into();
+        }
+        Ok(Some(params))
     }
 
     fn is_empty(&self) -> bool {
@@ -122,14 +136,44 @@ pub fn list(
 ) -> Result<ListPage<Event>, StoreError> {
     let since = filter.since.map_or(i64::MIN, Timestamp::as_micros).into();
     let until = filter.until.map_or(i64::MAX, Timestamp::as_micros).into();
-    let start = from.by_number();
+    let range = find_range(db, filter)?;
+    let (first, start) = (range.start.into(), from.by_number_before(range.end));
     let page = match filter.term_ids(db)? {
         None => ListPage::from_rows(Vec::new(), limit, None),
-        Some([SqlValue::Null, ..]) => fetch_page(db, &NEWEST, &[since, until], start, limit)?,
-        Some([a, b, c, d, e]) => fetch_page(db, &ABOUT, &[a, since, until, b, c, d, e], start, limit)?,
+        Some([SqlValue::Null, ..]) => fetch_page(db, &NEWEST, &[since, until, first], start, limit)?,
+        Some([a, b, c, d, e]) => fetch_page(db, &ABOUT, &[a, since, until, b, c, d, e, first], start, limit)?,
     };
     let total = if with_total && filter.is_empty() { Some(retained_count(db)?) } else { None };
     Ok(page.with_total(total))
+}
+
+/// The numbers of the events among which all that the filter's times allow are found, so that other events are not read.
+fn find_range(db: &mut impl StoreRead, filter: &EventFilter) -> Result<Range<i64>, StoreError> {
+    let start = match filter.since {
+        Some(since) => find_first_at(db, since.plus_seconds(-CLOCK_SKEW_S_MAX))?,
+        None => None,
+    };
+    let end = match filter.until {
+        Some(until) => find_first_at(db, until.plus_seconds(CLOCK_SKEW_S_MAX))?,
+        None => None,
+    };
+    Ok(start.unwrap_or(0)..end.unwrap_or(i64::MAX))
+}
+
+/// Finds the number of an event at or after this time whose predecessor happened before it, by binary search. `None` if
+/// an event is missing, because something other than Berth has removed it.
+fn find_first_at(db: &mut impl StoreRead, at: Timestamp) -> Result<Option<i64>, StoreError> {
+    let (mut low, mut high) = (retained_after(db)?.sequence + 1, chain_head(db)?.sequence + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let time: Option<Timestamp> = db.fetch_optional(&TIME, &[middle.into()])?;
+        match time {
+            None => return Ok(None),
+            Some(time) if time < at => low = middle + 1,
+            Some(_) => high = middle,
+        }
+    }
+    Ok(Some(low))
 }
 
 /// Number and hash of the last event, as stored when the event was appended.

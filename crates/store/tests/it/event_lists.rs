@@ -139,6 +139,35 @@ fn event_filter_matches_a_full_scan() {
 }
 
 #[test]
+fn event_times_out_of_order_hide_no_events() {
+    let fixture = StoreFixture::on_sqlite();
+    fixture.transact(|tx| (0..1_200).try_for_each(|number| tx.record(varied_event(number)))).unwrap();
+    // An event every seven seconds, by clocks that are up to 280 seconds fast or slow.
+    let other = Connection::open(fixture.location.dir.path().join("berth.db")).unwrap();
+    let times = "UPDATE events SET
+        occurred_at = (1800000000 + sequence * 7 + sequence * 7919 % 560 - 280) * 1000000";
+    other.execute(times, []).unwrap();
+    let all = fixture.transact(|tx| event::list_after(tx, 0, i64::MAX, i64::MAX)).unwrap();
+    for case in 0..48 {
+        let at = |number: usize| Some(all[number].occurred_at);
+        let filter = EventFilter {
+            since: if case % 3 == 0 { None } else { at(case * 20) },
+            until: if case % 3 == 1 { None } else { at(case * 20 + 150) },
+            pipeline: (case % 2 == 0).then(|| format!("p{}", case % 4)),
+            ..EventFilter::default()
+        };
+        let wanted: Vec<i64> =
+            all.iter().rev().filter(|event| filter.matches(event)).map(|event| event.sequence).collect();
+        assert!(!wanted.is_empty() && wanted.len() < all.len(), "{filter:?}");
+        let asked = filter.clone();
+        let page =
+            fixture.transact(move |tx| event::list(tx, &asked, &PageStart::Offset(0), 2_000, false)).unwrap();
+        let found: Vec<i64> = page.items.iter().map(|event| event.sequence).collect();
+        assert_eq!(found, wanted, "{filter:?}");
+    }
+}
+
+#[test]
 fn verify_finds_wrong_event_terms() {
     let of_p1 = "term_id = (SELECT id FROM terms WHERE term = 'pipeline:p1')";
     for (damage, wanted) in [
