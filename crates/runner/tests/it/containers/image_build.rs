@@ -187,8 +187,11 @@ fn layers_are_reused_only_by_the_same_pipeline_environment_and_trust() {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into();
         change(&mut build);
-        expect_success(&it.fixture.run(build));
-        it.fixture.link.text_of(id).contains("Using cache")
+        let ended = it.fixture.run(build);
+        let log = it.fixture.link.text_of(id);
+        println!("{log}");
+        expect_success(&ended);
+        log.contains("Using cache")
     };
     let set = |build: &mut AttemptAssignment, name: &str| {
         build.facts.insert(name.to_owned(), "other".to_owned());
