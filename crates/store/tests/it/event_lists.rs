@@ -125,7 +125,9 @@ fn event_filter_matches_a_full_scan() {
         };
         let wanted: Vec<i64> =
             all.iter().rev().filter(|event| filter.matches(event)).map(|event| event.sequence).collect();
-        for offset in [0, 1, 40, 250] {
+        // Every list takes many round trips on PostgreSQL, so only some cases are tried with all offsets.
+        let offsets: &[i64] = if case % 5 == 0 { &[0, 1, 40, 250] } else { &[40] };
+        for offset in offsets.iter().copied() {
             let asked = filter.clone();
             let page = fixture
                 .transact(move |tx| event::list(tx, &asked, &PageStart::Offset(offset), LIMIT * 6, false))
